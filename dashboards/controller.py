@@ -122,9 +122,9 @@ def mutations() -> list[timeseries.Panel]:
     return [
         lines(
             "Partitions created and deleted",
-            "Partitions/s of all clients. While there are both, what is created and deleted between two scrapes is not seen; then "
-            "the sum comes from Kafka's quota accounts, if Kafka keeps them. "
-            "During a storm a line shows the quota that would end it.",
+            "Partitions/s of all clients. If clients create and delete at the same time, partitions that are created and "
+            "deleted between two scrapes are not counted. Then the sum comes from Kafka's quota accounts, if Kafka keeps "
+            "them. During a storm a line shows the quota that would end it.",
             PER_SECOND,
             query(per("change", TunerMetric.MUTATIONS), "{{change}}"),
             query(most(TunerMetric.STORM_QUOTA), "quota that would end the storm"),

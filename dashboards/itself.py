@@ -273,8 +273,8 @@ def learn_panels() -> list[timeseries.Panel]:
         ).min(0),
         bars(
             "Records of learn",
-            "Periods read, records refused, and profiles written. Refused records are no periods: find the client that writes "
-            "them to the history topic.",
+            "Periods read, records refused, and profiles written. Refused records are not periods: find the client that "
+            "writes them to the history topic.",
             query(grown(LearnMetric.PERIODS), "periods"),
             query(grown(LearnMetric.REFUSED), "refused"),
             query(grown(LearnMetric.WRITTEN), "written"),
@@ -309,7 +309,7 @@ def cost() -> list[timeseries.Panel]:
         ).min(0),
         from_here_on(
             bars(
-                "Threads ended by an error",
+                "Threads that ended because of an error",
                 "Internal errors of rheostat. The process runs on without the thread. Restart it, and report the "
                 "error in its log.",
                 query(grown(ProcessMetric.THREADS_ENDED, by="part"), "{{part}}"),

@@ -249,7 +249,7 @@ def log_dirs() -> list[timeseries.Panel]:
         ).min(0),
         lines(
             "Copies between log directories: partitions",
-            "Partitions that a broker copies, those that wait included, and the limits that rheostat has set and will "
+            "Partitions that a broker copies, including those that wait, and the limits that rheostat has set and will "
             "restore.",
             COUNT,
             query(per_broker(TunerMetric.LOG_DIR_PARTITIONS), "partitions of broker {{broker}}"),

@@ -44,8 +44,8 @@ def lagging() -> list[stat.Panel]:
         ),
         verdict(
             "Largest lag in time",
-            "The time for which leaders wrote what the slowest replica lacks. No data: no replica lags whose write rate is "
-            "known.",
+            "Lag of the slowest replica in seconds: the messages that it lacks, divided by the messages written per second. "
+            "No data: no lagging replica has a known write rate.",
             f"max({per_broker(TunerMetric.REPLICATION_LAG_SECONDS)})",
             thresholds((None, GREEN), (30, YELLOW), (300, RED)),
             unit=SECONDS,
@@ -150,14 +150,15 @@ def by_thread() -> list[timeseries.Panel]:
         ).min(0),
         lines(
             "Copied bytes, by fetcher thread",
-            "A lagging thread at a steady rate is full, or its source or its disk is. Moves are included.",
+            "If a lagging thread copies at a steady rate, then the thread, its source or its disk is the bottleneck. Moves "
+            "are included.",
             BYTES_PER_SECOND,
             query(per("broker, source, fetcher", TunerMetric.FETCHER_BYTES), _THREAD),
         ).min(0),
         lines(
             "Lagging brokers, by likely cause",
-            "Brokers whose lag grows or stays above its usual, by the cause that the tuner finds. The reference of reasons "
-            "says what to do about each.",
+            "Brokers whose lag grows or stays above its usual level, by the cause that the tuner finds. The reference of "
+            "reasons says what to do about each.",
             COUNT,
             query(per("reason", TunerMetric.LAGGING_BROKERS), "{{reason}}"),
             alert="FetcherBottleneck",
@@ -165,7 +166,8 @@ def by_thread() -> list[timeseries.Panel]:
         ).min(0),
         lines(
             "Growing lag, by follower",
-            "1 while the lag of the broker grows, 0 while it only stays above its usual. No line: the broker does not lag.",
+            "1 while the lag of the broker grows, 0 while it only stays above its usual level. No line: the broker does not "
+            "lag.",
             COUNT,
             query(per("broker, reason", TunerMetric.LAG_GROWING), "broker {{broker}}: {{reason}}"),
             alert="ReplicationLagGrowing",

@@ -52,15 +52,17 @@ def load() -> list[timeseries.Panel]:
         ),
         lines(
             "Capacity, by broker and direction",
-            "Bytes/s that the settings say (tuner.capacity), clients included; without a broker: of all brokers that are not "
-            "named. Learned: the largest half-minute of clients and replication with latency in order.",
+            "Traffic that a broker can carry by the settings (tuner.capacity), clients included; the line without a broker "
+            "is for brokers that the settings do not name. Learned: the highest half-minute rate of clients and replication "
+            "with usual latency.",
             BYTES_PER_SECOND,
             query(per("broker, direction", TunerMetric.CAPACITY_BYTES), f"settings, {_DIRECTION}"),
             query(per("broker, direction", LearnMetric.CAPACITY), f"learned, {_DIRECTION}"),
         ).min(0),
         lines(
             "Forecast of client load, by broker",
-            "Mean bytes/s of the hour that comes in half a day. No data: `rheostat learn` does not run, or learn.http is not set.",
+            "Forecast of the mean bytes/s of the hour that is 12 hours ahead. No data: `rheostat learn` does not run, or "
+            "learn.http is not set.",
             BYTES_PER_SECOND,
             query(per("broker, direction", LearnMetric.FORECAST, horizon="12h"), _DIRECTION),
         ).min(0),
@@ -90,13 +92,13 @@ def latency() -> list[timeseries.Panel]:
         ).min(0),
         lines(
             "Usual latency at this hour, by broker",
-            "p99 of writes that `rheostat learn` has learned for this hour, while no broker copies.",
+            "Usual produce p99 at this hour while no broker copies replicas, as learned by `rheostat learn`.",
             SECONDS,
             query(per_broker(LearnMetric.BASELINE), _BROKER),
         ).min(0),
         lines(
             "Age of the learned capacity, by broker",
-            "Time since the half-minute of the learned capacity. An old figure counts less.",
+            "Time since the learned capacity was measured. An old figure counts less.",
             SECONDS,
             query(per("broker, direction", LearnMetric.CAPACITY_AGE), _DIRECTION),
         ).min(0),

@@ -67,7 +67,7 @@ def window_means(passed: list[float]) -> list[float]:
 
 
 def rate_by_second(method: Method) -> list[float]:
-    """Returns the rate that stands at the begin of each second."""
+    """Returns the rate that stands at the start of each second."""
     writes = [write for change in changes((0.0, 0.0)) for write in method(*change)]
     return [
         next((rate for at_s, rate in reversed(writes) if at_s <= second), math.nan) for second in range(_SECONDS + 1)

@@ -195,7 +195,11 @@ def _start_sentence(report: StartReport) -> str:
     if chosen.end_ms is None:
         return f"{name} {local_text(chosen.start_ms)}: it does not end within {span_text(MOVE_S_MAX)}."
     interval = interval_text(chosen)
-    between = f" ({interval}, if each hour's load is off by the mean error of such forecasts)" if interval else ""
+    between = (
+        f" ({interval}, if the load of each hour differs from its forecast by the mean error of earlier forecasts)"
+        if interval
+        else ""
+    )
     return (
         f"{name} {local_text(chosen.start_ms)}: it takes {duration_text(chosen)} and ends {end_text(chosen)}{between}."
     )
@@ -248,7 +252,7 @@ def _notes(
         )
     for reason in dict.fromkeys(profiles.unusable.values()):
         brokers = [broker for broker, why in profiles.unusable.items() if why == reason]
-        yield f"{_brokers_text(brokers)} {reason}: there, the load of this moment counts as constant."
+        yield f"{_brokers_text(brokers)} {reason}: there, the forecast assumes that the present load stays."
     if not steers:
         yield "No latency objective is set, so clients do not limit the throttle."
         return
@@ -261,8 +265,8 @@ def _notes(
     learned = _learned_brokers(limits.capacities)
     if learned:
         yield (
-            f"{_brokers_text(learned)} has a learned capacity: the most that was seen with latency in order. It may carry more, "
-            "and the move then ends earlier."
+            f"{_brokers_text(learned)} has a learned capacity: the highest traffic that was measured with usual latency. It "
+            "may carry more, and the move then ends earlier."
         )
 
 

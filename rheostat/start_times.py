@@ -88,7 +88,7 @@ def _epoch_ms(time: datetime, option: str) -> int:
         at_s = time.timestamp()
         shown = datetime.fromtimestamp(at_s) if time.tzinfo is None else time
     except (OverflowError, ValueError, OSError) as error:
-        raise BadInputError(f"{option}: {time} is no time that this machine can count") from error
+        raise BadInputError(f"{option}: {time} is a time that this machine cannot represent") from error
     if shown != time.replace(fold=shown.fold):
         raise BadInputError(
             f"{option}: {time:%Y-%m-%d %H:%M} does not exist, because clocks are set forward then; give a time an hour earlier or "

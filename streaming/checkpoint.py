@@ -404,8 +404,8 @@ def check_format(file: Path, version: str) -> None:
         raise ValueError("no version")
     if version != SPARK_LOG_VERSION:
         raise UnknownFormatError(
-            f"Spark wrote {file} in its format {version}, and this rheostat reads {SPARK_LOG_VERSION} only: run the version of "
-            "rheostat that goes with that Spark."
+            f"Spark wrote {file} in its format {version}, and this version of rheostat reads {SPARK_LOG_VERSION} only: run "
+            "the version of rheostat that goes with that Spark."
         )
 
 

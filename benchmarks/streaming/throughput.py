@@ -204,7 +204,7 @@ def hour(bench: Bench, session: Session, shape: Shape) -> dict[str, Any]:
     finally:
         done.set()
         watcher.join(10)
-    # A third of the run each; the begin of the first is a cold start.
+    # A third of the run each; the start of the first is a cold start.
     third = len(heap_mb) // 3
     return {
         "records": records,

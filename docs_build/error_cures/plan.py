@@ -75,7 +75,7 @@ CURES: Mapping[str, str] = MappingProxyType(
         "has passed; give a later time": "give a later time, or leave the option out to start now",
         "ahead; give an earlier time": "give a time within the next 7 days",
         "does not exist, because clocks are set forward": "give a time an hour earlier or later, or one with an offset",
-        "is no time that this machine can count": "give a time within the next 7 days",
+        "is a time that this machine cannot represent": "give a time within the next 7 days",
         "--start: forecasts come from the live cluster": "give `--config`, and remove `--current`",
         "--start: a forecast needs the partitions of a plan": "add the path of the plan file to the command",
         "--start and --within: a forecast": "remove `--start` or `--within`",

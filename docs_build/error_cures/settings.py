@@ -29,7 +29,7 @@ CURES: Mapping[str, str] = MappingProxyType(
             "[Set an objective](../how-to/set-an-objective.md)"
         ),
         "tolerance is for latency_ms auto": "remove `tuner.objective.tolerance` or `tuner.objective.latency_ms`",
-        "is no cron expression": (
+        "is not a cron expression": (
             "write the five fields minute, hour, day of month, month, day of week, such as `0 20 * * mon-fri`; preview the times "
             "with `rheostat config schedule`"
         ),

@@ -129,7 +129,7 @@ CURES: Mapping[str, str] = MappingProxyType(
             "set `tuner.http.tls_certfile` and `tls_keyfile` to a certificate and its own key, as PEM files that the "
             "user of rheostat can read, the key without a passphrase"
         ),
-        "does not tell its version": "install Java 17 or newer, or set `JAVA_HOME` to its folder; test it with `java -version`",
+        "does not report its version": "install Java 17 or newer, or set `JAVA_HOME` to its folder; test it with `java -version`",
         "reinstall pyspark": REINSTALL,
         "reinstall rheostat": REINSTALL,
         "reinstall it": REINSTALL,

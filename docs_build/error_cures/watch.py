@@ -34,8 +34,8 @@ CURES: Mapping[str, str] = MappingProxyType(
         "--controller: expected one of": "give one of the controllers that the message lists",
         "--topics: expected at most 200000": "calculate with 200,000 topics, and multiply the time",
         "A tuner that manages mutation quotas is active": "run `rheostat pause`, calibrate, and run `rheostat resume`",
-        "Another calibration runs now": "wait until it has ended, or ask the operator that the message names",
-        "Another command measures now": "wait until it has ended, or end it with Ctrl-C",
+        "Another calibration is running now": "wait until it has ended, or ask the operator that the message names",
+        "Another `rheostat quotas measure` is running now": "wait until it has ended, or end it with Ctrl-C",
         "No JMX agent of the active controller answers": (
             "name all controllers in `collector.endpoints`, and check their agents with `rheostat doctor`"
         ),

@@ -98,7 +98,7 @@ class PeriodBook:
     tenants are learned is decided when the periods are read: ``give_places``.
 
     Attributes:
-        newest_ms: begin of the newest period; None while there is none.
+        newest_ms: start of the newest period; None while there is none.
         changes: how often a period was added or replaced.
         changed_from_hour: no hour before this one has changed since ``forget_changes``.
     """

@@ -73,7 +73,7 @@ def agents(settings: Settings, brokers: dict[int, str]) -> Iterator[Finding]:
             FindingVerdict.ADVICE,
             f"none configured for brokers {', '.join(map(str, without_agent))}",
             "set collector.jmx_port or collector.endpoints: without agents latency and throttled bytes are not known, and the "
-            "throttle of a stalled move is raised only if it cannot carry the writes",
+            "throttle of a stalled move is raised only if it is too low for new writes",
         )
 
 

@@ -62,7 +62,7 @@ class LiveThreads:
 
     Attributes:
         rows: the threads, the one with the largest lag first.
-        worst_collision: the thread whose busy partitions another number of threads would part; None: there is none.
+        worst_collision: the thread whose busy partitions another number of threads would separate; None: there is none.
     """
 
     window_s: float

@@ -66,8 +66,8 @@ def show(report: HistoryReport, console: Console) -> None:
 def notes(report: HistoryReport) -> list[str]:
     """Returns sentences that explain the table."""
     lines = [
-        "Means of the time; a peak is the highest half minute of clients and replication together. p99: median of the periods; "
-        "worst: of all signals. Moves: time in which replicas moved or recovered."
+        "Rates are means over this time. A peak is the highest half-minute rate of clients and replication together. p99: "
+        "the median of the periods; worst: the highest p99 of a signal. Moves: the time in which replicas moved or recovered."
     ]
     missing = report.expected_periods - report.periods_in_time
     if missing > 1:  # One period may not be written yet.

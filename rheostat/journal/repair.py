@@ -65,12 +65,12 @@ def _repair_memory(scan: JournalScan, cluster: str, unreadable: list[UnreadableR
         encode_memory(memory, state.memory_writer),
         cluster,
         of_a_tuner=True,
-        text=f"{_shown(key)}: a memory with everything readable is written; {content}",
+        text=f"{_shown(key)}: a new record with all managed settings that can be read is written; {content}",
     )
     # A reader ignores these records after the new memory, so deleting them only cleans up.
     for record in unreadable:
         if record.kind != "memory":
-            text = f"{_shown(record.key)}: deleted, as the new memory has everything that is known"
+            text = f"{_shown(record.key)}: deleted, because the new record has all managed settings that are known"
             yield RepairRecord(record.key, None, cluster, of_a_tuner=True, text=text)
 
 

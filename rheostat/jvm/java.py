@@ -50,7 +50,7 @@ def find_java() -> Java:
         raise SetupError(f"Java at {where} does not run ({error}): {_REMEDY}.") from error
     major = _major(version_text)
     if major is None:
-        raise SetupError(f"Java at {where} does not tell its version ({version_text.strip()[:80]!r}): {_REMEDY}.")
+        raise SetupError(f"Java at {where} does not report its version ({version_text.strip()[:80]!r}): {_REMEDY}.")
     if major < JAVA_MAJOR_MIN:
         raise SetupError(f"Java {major} at {where} is too old, {JAVA_MAJOR_MIN} or newer is needed: {_REMEDY}.")
     return Java(executable, major, version_text.strip())

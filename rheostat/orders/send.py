@@ -94,7 +94,7 @@ def clear(settings: Sequence[str]) -> OrderChange:
 
 
 def begin_trial(kind: QuotaTrialKind, for_s: float) -> OrderChange:
-    """Returns the change that records the begin of a trial; ``for_s`` is the time after which it has ended for certain."""
+    """Returns the change that records the start of a trial; ``for_s`` is the time after which it has ended for certain."""
     return begin_trial_change(kind, for_s, _operator())
 
 

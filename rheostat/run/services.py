@@ -115,7 +115,7 @@ def run_tune(
 
     Args:
         watch: watches the settings file; None: no file is watched or reloaded.
-        threads: reports threads that end by an error; None: they are not reported.
+        threads: reports threads that end because of an error; None: they are not reported.
     """
     from tuner.api.auth import CredentialsError
     from tuner.api.server import HttpServer

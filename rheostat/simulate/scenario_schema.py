@@ -95,9 +95,9 @@ class LoadStepSchema(TimeRange):
 class LoadSchema(SchemaModel):
     writes: RateOrNone = Field(
         default=0.0,
-        description="write rate into each broker in addition to the topics above, in-sync replication included",
+        description="write rate into each broker in addition to the scenario's topics, in-sync replication included",
     )
-    reads: RateOrNone = Field(default=0.0, description="read rate of each broker in addition to the topics above")
+    reads: RateOrNone = Field(default=0.0, description="read rate of each broker in addition to the scenario's topics")
     reads_per_write: float = Field(default=1.0, ge=0, description="how often consumers read the topics above")
     daily: Share = Field(default=0.0, description="amplitude of the daily sine ÷ mean")
     day: Span = Field(default=86_400.0, description="the length of a day")

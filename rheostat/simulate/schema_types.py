@@ -35,7 +35,7 @@ class SchemaModel(BaseModel):
 class TimeRange(SchemaModel):
     """A time range of a scenario."""
 
-    at: Moment = Field(description="the begin, as time since the start of the simulation, such as 2min")
+    at: Moment = Field(description="the start, as time since the start of the simulation, such as 2min")
     until: Span = Field(description="the end, as time since the start of the simulation")
 
     @model_validator(mode="after")

@@ -81,7 +81,7 @@ class StatusEvaluator:
             memory: the tuner's state; None: unknown.
             plan_moves: the moves of rheostat's own plans.
             rate_bytes_per_s_max: the running tuner's maximum rate; None: the maximum rate in the settings.
-            stalled_since_ms: destinations that the tuner calls stalled, with the latest possible begin of the stall (epoch ms).
+            stalled_since_ms: destinations that the tuner calls stalled, with the latest possible start of the stall (epoch ms).
         """
         if rate_bytes_per_s_max is not None:
             self._limits = replace(self._limits, rate_bytes_per_s_max=rate_bytes_per_s_max)
@@ -134,7 +134,7 @@ def _with_recorded_stalls(
 
     Args:
         stalls: by destination.
-        stalled_since_ms: destinations that the tuner calls stalled, with the latest possible begin of the stall (epoch ms).
+        stalled_since_ms: destinations that the tuner calls stalled, with the latest possible start of the stall (epoch ms).
     """
     result = dict(stalls)
     for broker, since_ms in stalled_since_ms.items():

@@ -156,7 +156,7 @@ class LearnMetric:
     PERIODS = _counter("rheostat_learn_periods_total", unit=Unit.COUNT, labels=_CLUSTER,
         meaning="Periods of this cluster that were read from the history topic.")
     REFUSED = _counter("rheostat_learn_refused_records_total", unit=Unit.COUNT, labels=_CLUSTER,
-        meaning="Records of the history topic that are no valid period, or have an impossible time.")
+        meaning="Records of the history topic that are not a valid period, or have an impossible time.")
     WRITTEN = _counter("rheostat_learn_records_written_total", unit=Unit.COUNT, labels=_CLUSTER,
         meaning="Records that were written to the profiles topic.")
     FAILED = _counter("rheostat_learn_records_failed_total", unit=Unit.COUNT, labels=_CLUSTER,
@@ -164,17 +164,19 @@ class LearnMetric:
     FORECAST = _gauge("rheostat_forecast_bytes_per_second", unit=Unit.BYTES_PER_SECOND, labels=_FORECAST,
         meaning="Forecast of the clients' bytes/s on a broker, 1, 12, 24 and 168 hours ahead.")
     FORECAST_ERROR = _gauge("rheostat_forecast_error_bytes_per_second", unit=Unit.BYTES_PER_SECOND, labels=_FORECAST,
-        meaning="Mean absolute error of such forecasts so far; absent before a forecast could be compared.")
+        meaning="Mean absolute error of rheostat_forecast_bytes_per_second so far; absent until a forecast can be compared "
+        "with a measurement.")
     BASELINE = _gauge("rheostat_baseline_p99_seconds", unit=Unit.SECONDS, labels=_BROKER,
-        meaning="Usual p99 of the clients' writes to a broker in this hour while no broker copies replicas.")
+        meaning="Usual produce p99 of a broker at this hour while no broker copies replicas.")
     CAPACITY = _gauge("rheostat_learned_capacity_bytes_per_second", unit=Unit.BYTES_PER_SECOND, labels=_DIRECTION,
-        meaning="Largest half-minute of clients and replication on a broker with latency in order.")
+        meaning="Highest half-minute mean of client and replication traffic together on a broker while produce latency was "
+        "near its usual value.")
     CAPACITY_AGE = _gauge("rheostat_learned_capacity_age_seconds", unit=Unit.SECONDS, labels=_DIRECTION,
-        meaning="Time since this half-minute.")
+        meaning="Time since the measurement that rheostat_learned_capacity_bytes_per_second shows.")
     CHANGE_POINT = _gauge("rheostat_change_point", unit=Unit.TRUTH, labels=_MEASURE,
-        meaning="1 while a lasting change of a measure was found less than a day ago; absent otherwise.")
+        meaning="1 for a day after rheostat learn has found a lasting change of the measure; absent otherwise.")
     UNUSUAL = _gauge("rheostat_unusual_value", unit=Unit.TRUTH, labels=_MEASURE,
-        meaning="1 while a measure was unusual for its hour within the last two hours; absent otherwise.")
+        meaning="1 if the measure had an unusual value for its hour within the last two hours; absent otherwise.")
 
 
 class TunerMetric:
@@ -238,7 +240,7 @@ class TunerMetric:
     RECOVERY_PARTITIONS = _gauge("rheostat_recovery_partitions", unit=Unit.COUNT, labels=_BROKER,
         meaning="Partitions whose replica on this broker has left the ISR and catches up; absent while tuner.recovery is off.")
     RECOVERY_REMAINING_BYTES = _gauge("rheostat_recovery_remaining_bytes", unit=Unit.BYTES, labels=_BROKER,
-        meaning="Bytes that these replicas still have to copy.")
+        meaning="Bytes that the replicas of rheostat_recovery_partitions still have to copy on this broker.")
     REMAINING_BYTES = _gauge("rheostat_move_remaining_bytes", unit=Unit.BYTES, labels=_BROKER,
         meaning="Bytes that adding replicas on this broker still have to copy.")
     REMAINING_SLOPE = _gauge("rheostat_move_remaining_slope_bytes_per_second", unit=Unit.BYTES_PER_SECOND, labels=_BROKER,
@@ -289,8 +291,8 @@ class TunerMetric:
     # -- copies between the log directories of a broker ------------------------------------------------------------------------
 
     LOG_DIR_PARTITIONS = _gauge("rheostat_log_dir_copy_partitions", unit=Unit.COUNT, labels=_BROKER,
-        meaning="Partitions that this broker copies between its log directories, those that wait included; absent without any. The "
-        "hundred brokers with the most bytes left.")
+        meaning="Partitions that this broker copies between its log directories, including those that wait; absent without "
+        "copies. Only the hundred brokers with the most bytes left.")
     LOG_DIR_REMAINING_BYTES = _gauge("rheostat_log_dir_copy_remaining_bytes", unit=Unit.BYTES, labels=_BROKER,
         meaning="Bytes that this broker still has to copy between its log directories; absent without copies.")
     LOG_DIR_COPIED_BYTES = _gauge("rheostat_log_dir_copied_bytes_per_second", unit=Unit.BYTES_PER_SECOND, labels=_BROKER,
@@ -327,31 +329,35 @@ class TunerMetric:
     # -- replication lag in normal operation: without the replicas that a reassignment adds ------------------------------------
 
     REPLICATION_LAG = _gauge("rheostat_replication_lag_messages", unit=Unit.MESSAGES, labels=_BROKER,
-        meaning="Sum of the lags of all replicas that follow on this broker, in messages; KIP-73's SumReplicaLag without moves. "
-        "Above a hundred brokers only those with a lag.")
+        meaning="Sum of the lags of all follower replicas on this broker, in messages, without the replicas that a "
+        "reassignment adds (KIP-73: SumReplicaLag). With more than a hundred brokers, only brokers with a lag.")
     REPLICATION_LAG_MAX = _gauge("rheostat_replication_lag_max_messages", unit=Unit.MESSAGES, labels=_BROKER,
-        meaning="Largest lag of a replica on this broker, in messages. The fifty largest.")
+        meaning="Largest lag of a replica on this broker, in messages. Only the fifty brokers with the largest values.")
     REPLICATION_LAG_SECONDS = _gauge("rheostat_replication_lag_seconds", unit=Unit.SECONDS, labels=_BROKER,
-        meaning="Largest lag on this broker in seconds: messages divided by those written per second, of the ten replicas that "
-        "lag most in messages. The fifty largest.")
+        meaning="Largest lag on this broker in seconds: lag in messages divided by messages written per second, among the "
+        "ten replicas that lag most in messages. Only the fifty brokers with the largest values.")
     REPLICATION_LAG_BYTES = _gauge("rheostat_replication_lag_bytes", unit=Unit.BYTES, labels=_BROKER,
-        meaning="Lag on this broker in bytes, of the ten replicas that lag most. The fifty largest.")
+        meaning="Lag on this broker in bytes: the sum over the ten replicas that lag most. Only the fifty brokers with the "
+        "largest values.")
     REPLICATION_LAG_SLOPE = _gauge("rheostat_replication_lag_slope_messages_per_second", unit=Unit.MESSAGES_PER_SECOND,
         labels=_TREND,
-        meaning="Trend of rheostat_replication_lag_messages over the span (window or 5min); positive while followers fall behind. "
-        "The fifty largest of each span.")
+        meaning="Trend of rheostat_replication_lag_messages over the span (window or 5min); positive while followers fall "
+        "behind. Only the fifty brokers with the largest values of each span.")
     REPLICATION_LAG_FIT = _gauge("rheostat_replication_lag_slope_fit_ratio", unit=Unit.RATIO, labels=_TREND,
-        meaning="How well the trend over 5 minutes fits (r², 0 to 1); near 1 the lag changes evenly. Present where this trend is.")
+        meaning="How well a straight line fits the lag of the last 5 minutes (r², 0 to 1); near 1 the lag changes evenly. "
+        "Only the brokers with a 5-minute trend.")
     REPLICATION_LAG_ADDING = _gauge("rheostat_replication_lag_adding_messages", unit=Unit.MESSAGES, labels=_BROKER,
-        meaning="Lag in messages of the replicas that a reassignment adds on this broker; they are in none of the metrics above. "
-        "The fifty largest.")
+        meaning="Lag in messages of the replicas that a reassignment adds on this broker; no other metric of replication lag "
+        "includes them. Only the fifty brokers with the largest values.")
     LAGGING_BROKERS = _gauge("rheostat_replication_lagging_brokers", unit=Unit.COUNT, labels=("cluster", "reason"),
-        meaning="Brokers whose lag grows or stays above its usual, by the likely cause. Absent until the tuner has judged the lag.")
+        meaning="Brokers whose lag grows or stays above its usual level, by the likely cause. Absent until the tuner has "
+        "judged the lag.")
     LAG_GROWING = _gauge("rheostat_replication_lag_growing", unit=Unit.TRUTH, labels=(*_BROKER, "reason"),
-        meaning="1 while the lag of this broker grows, 0 while it stays above its usual; absent while the broker does not lag. The "
-        "fifty largest lags.")
+        meaning="1 while the lag of this broker grows, 0 while it stays above its usual level; absent while the broker does "
+        "not lag. Only the fifty brokers with the largest lags.")
     FETCHER_LAG = _gauge("rheostat_fetcher_lag_messages", unit=Unit.MESSAGES, labels=_THREAD,
-        meaning="Sum of the lags of the replicas that one fetcher thread of this broker copies from one source. The fifty largest.")
+        meaning="Sum of the lags of the replicas that one fetcher thread of this broker copies from one source. Only the "
+        "fifty threads with the largest values.")
     FETCHER_BYTES = _gauge("rheostat_fetcher_bytes_per_second", unit=Unit.BYTES_PER_SECOND, labels=_THREAD,
         meaning="Bytes/s that a fetcher thread copies, moves included; for the threads of rheostat_fetcher_lag_messages.")
 
@@ -395,22 +401,25 @@ class TunerMetric:
     MUTATIONS = _gauge("rheostat_mutation_partitions_per_second", unit=Unit.PARTITIONS_PER_SECOND,
         labels=("cluster", "change", "source"),
         meaning="Partitions/s that all clients together create, delete, or both (all), over the last half minute. Source: "
-        "partition_count (changes from scrape to scrape, a lower bound while there are both) or quota_accounts (of Kafka, exact).")
+        "partition_count (changes from scrape to scrape; a lower bound while clients create and delete at the same time) or "
+        "quota_accounts (Kafka's own accounts, exact).")
     TOPIC_MUTATIONS = _gauge("rheostat_topic_mutations_per_second", unit=Unit.PER_SECOND, labels=("cluster", "change"),
-        meaning="Topics per second that all clients together create or delete, over the last half minute; a lower bound while "
-        "there are both.")
+        meaning="Topics per second that all clients together create or delete, over the last half minute; a lower bound "
+        "while clients create and delete at the same time.")
     MUTATION_REQUESTS = _gauge("rheostat_mutation_requests_per_second", unit=Unit.PER_SECOND, labels=("cluster", "request"),
         meaning="Answered requests per second that create topics, delete topics or add partitions, also refused ones.")
     MUTATION_REQUEST_SECONDS = _gauge("rheostat_mutation_request_seconds", unit=Unit.SECONDS, labels=("cluster", "request"),
-        meaning="Mean time of these requests on the active controller in seconds; absent without requests.")
+        meaning="Mean time on the active controller of requests that create topics, delete topics or add partitions, in "
+        "seconds; absent without requests.")
     OLD_CLIENT_REQUESTS = _gauge("rheostat_old_client_requests_ratio", unit=Unit.RATIO, labels=("cluster", "request"),
-        meaning="Share of these requests in a version before CreateTopics 6, DeleteTopics 5 and CreatePartitions 3, which a "
-        "mutation quota delays instead of refusing; absent without requests.")
+        meaning="Share of the requests to create topics, delete topics or add partitions that old clients send: in a version "
+        "before CreateTopics 6, DeleteTopics 5 or CreatePartitions 3. A mutation quota delays such requests instead of "
+        "refusing them. Absent without requests.")
     METADATA_APPLY_LAG = _gauge("rheostat_metadata_apply_lag_seconds", unit=Unit.SECONDS, labels=_CLUSTER,
         meaning="Age in seconds of the newest metadata record that the slowest node has applied; up to 0.5 while idle.")
     CONTROLLER_STORM = _gauge("rheostat_controller_storm", unit=Unit.TRUTH, labels=_TENANT,
-        meaning="1 while creations and deletions of topics overload the controller, else 0; by tenant if Kafka keeps accounts of "
-        "tenants.")
+        meaning="1 while creations and deletions of topics overload the controller, else 0; one series for each tenant that "
+        "causes the overload, if Kafka keeps accounts of tenants.")
     STORM_QUOTA = _gauge("rheostat_storm_quota_partitions_per_second", unit=Unit.PARTITIONS_PER_SECOND, labels=_CLUSTER,
         meaning="Mutation quota in partitions/s that would end the storm; absent without a storm.")
     QUOTAS_READABLE = _gauge("rheostat_quotas_readable", unit=Unit.TRUTH, labels=_CLUSTER,

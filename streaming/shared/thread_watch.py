@@ -1,4 +1,4 @@
-"""Notices threads of this process that end by an error: logs, counts and names them.
+"""Notices threads of this process that end because of an error: logs, counts and names them.
 
 Python prints such an error to stderr and continues without the thread. A thread that the process cannot do without is started as a
 ``VitalThread``: the process then ends with it, and its supervisor starts it again.
@@ -22,7 +22,7 @@ class VitalThread(threading.Thread):
 
 
 class ThreadWatch:
-    """Records the threads that have ended by an error. ``install`` makes it this process's ``threading.excepthook``."""
+    """Records the threads that have ended because of an error. ``install`` makes it this process's ``threading.excepthook``."""
 
     def __init__(self, on_vital_end: Callable[[], None] = lambda: None) -> None:
         """
@@ -40,11 +40,11 @@ class ThreadWatch:
 
     @property
     def count(self) -> int:
-        """Number of threads that have ended by an error since the process started."""
+        """Number of threads that have ended because of an error since the process started."""
         return self._count
 
     def complaints(self) -> list[str]:
-        """Returns one sentence for each thread that has ended by an error, for the first ten."""
+        """Returns one sentence for each thread that has ended because of an error, for the first ten."""
         with self._lock:
             return [_complaint(name, error) for name, error in self._ended.items()]
 
@@ -61,16 +61,22 @@ class ThreadWatch:
                 self.vital_end = _complaint(name, error)
         traceback_text = "".join(traceback.format_exception(ended.exc_type, ended.exc_value, ended.exc_traceback))
         if is_vital:
-            log.error("a thread has ended by an error, and so this process ends", thread=name, traceback=traceback_text)
+            log.error(
+                "a thread has ended because of an error, and so this process ends",
+                thread=name,
+                traceback=traceback_text,
+            )
             self._on_vital_end()
         else:
             log.error(
-                "a thread has ended by an error; the process goes on without this thread. Restart the process at a convenient time "
-                "and report this error",
+                "a thread has ended because of an error; the process continues without this thread. Restart the process at a "
+                "convenient time and report this error",
                 thread=name,
                 traceback=traceback_text,
             )
 
 
 def _complaint(thread: str, error: str) -> str:
-    return f"the thread {thread} has ended by an error ({error}): the log has the traceback; restart this process"
+    return (
+        f"the thread {thread} has ended because of an error ({error}): the log has the traceback; restart this process"
+    )

@@ -158,7 +158,7 @@ def test_killed_calibration_is_cleared_and_other_topics_stay(
     with running(*command, log=tmp_path / "log", env=LENIENT) as run:
         until(lambda: len(client_topics(client)) > 3, 60, lambda: f"topics are created: {run.said()}")
         beside = rheostat("quotas", "calibrate", "--config", lab_config_file, "--yes", timeout_s=90)
-        assert "Another calibration runs now" in beside.stderr
+        assert "Another calibration is running now" in beside.stderr
         until(lambda: len(client_topics(client)) > 3, 60, "topics are created again")
         run.end(signal.SIGKILL)
     assert client_topics(client), "a killed process deletes nothing"

@@ -97,7 +97,7 @@ def test_killed_measurement_is_found_and_cleared(lab_config_file: Path, quotas: 
         until(lambda: quotas.mutation_quotas() == {EVERY_PAIR: TRIAL_PER_S}, 60, lambda: f"the quota: {run.said()}")
         run.end(signal.SIGKILL)
     beside = measure(lab_config_file, "--yes")
-    assert "Another command measures now" in beside.stderr
+    assert "Another `rheostat quotas measure` is running now" in beside.stderr
 
     def is_reported() -> bool:
         shown = rheostat("quotas", "--config", lab_config_file, "--json")

@@ -109,7 +109,10 @@ def test_best_start_comes_from_profiles_of_this_cluster(
     estimate = ("plan", "estimate", plan_file, "-c", config, "--write-rate", "0", "--start", "best")
     without = rheostat(*estimate)
     assert without.returncode == 0, without.stderr
-    assert "Each of brokers 1, 3 has no profile: there, the load of this moment counts as constant." in without.stdout
+    assert (
+        "Each of brokers 1, 3 has no profile: there, the forecast assumes that the present load stays."
+        in without.stdout
+    )
 
     ensure_topics(client, settings.topic_names(), [topic])
     now_ms = round(time.time() * 1000)

@@ -193,7 +193,7 @@ def plain_forecast_at(forecast: LoadForecast, start_ms: int, at_ms: int) -> floa
     day repeat.
 
     Args:
-        start_ms: begin of the first step (epoch).
+        start_ms: start of the first step (epoch).
     """
     values = forecast.bytes_per_s
     if not values:

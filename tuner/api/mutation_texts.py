@@ -15,8 +15,8 @@ _SOURCES = {
 }
 _BOUNDS = {
     Bound.EXACT: "",
-    Bound.AT_LEAST: "; more, if some were created and deleted in between",
-    Bound.AT_MOST: "; less, as this node counts the requests that it forwards to itself twice",
+    Bound.AT_LEAST: "; the true rate is higher if some were created and deleted in between",
+    Bound.AT_MOST: "; the true rate is lower, because this node counts each request that it forwards to itself twice",
 }
 _PREFIXES = {Bound.EXACT: "", Bound.AT_LEAST: "at least ", Bound.AT_MOST: "at most "}
 _RATES = (
@@ -50,7 +50,7 @@ def load_sentence(mutations: Mapping[str, Any]) -> str:
     if mutations["event_queue_ms"] is not None:
         parts.append(f"lets an event wait {mutations['event_queue_ms']:.1f} ms")
     if mutations["requests_in_progress"] is not None:
-        parts.append(f"works on {mutations['requests_in_progress']:.2f} creations and deletions at once")
+        parts.append(f"works on {mutations['requests_in_progress']:.2f} creations and deletions at the same time")
     sentence = f"Controller {mutations['controller']} {_joined(parts)}." if parts else ""
     if mutations["apply_lag_ms"] is not None:
         sentence += (

@@ -13,8 +13,8 @@ NOT_MEASURED = (
     "`collector.endpoints` must name them; `rheostat doctor` checks both."
 )
 NO_ACCOUNTS = (
-    "Kafka counts the partitions of each tenant only once a mutation quota has been set, and none is. `rheostat quotas measure` "
-    "lets Kafka count for a while, and limits no tenant."
+    "Kafka counts the partitions of each tenant only after a mutation quota has been set, and none is set. `rheostat quotas "
+    "measure` lets Kafka count for a while, and limits no tenant."
 )
 SCATTERED = "No three tenants cause half of the mutations."
 

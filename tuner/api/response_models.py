@@ -135,7 +135,7 @@ class LaggingBroker(BaseModel):
     client_id: str | None = Field(description="the fetcher thread that is the cause")
     topic: str | None = Field(description="the partition that lacks the most messages")
     partition: int | None
-    better_fetchers: int | None = Field(description="the num.replica.fetchers that parts the busy partitions")
+    better_fetchers: int | None = Field(description="the num.replica.fetchers that separates the busy partitions")
 
 
 class ReplicationLag(BaseModel):
@@ -440,7 +440,9 @@ class StormBody(BaseModel):
     since_ms: int
     text: str
     mutations_per_s: float
-    pressure: float = Field(description="load of the controller relative to what it can bear")
+    pressure: float = Field(
+        description="load of the controller relative to its limit; 1 means that the limit is reached"
+    )
     measure: str
     tenants: list[MutationTenantBody] = Field(description="the tenants that cause at least half of the mutations")
     tenant_unknown_reason: str | None

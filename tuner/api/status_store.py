@@ -241,7 +241,7 @@ class StatusStore:
         problems = {
             "a cycle has failed": self._last_failure is not None,
             "a controller is suspended after an error": bool(self.suspended_controllers),
-            "a thread has ended by an error": bool(self.threads.count),
+            "a thread has ended because of an error": bool(self.threads.count),
         }
         return has_inputs and not self._is_failing, "; ".join(
             [why, *(text for text, is_present in problems.items() if is_present)]

@@ -24,9 +24,9 @@ class LoadForecastBody(BaseModel):
 
 class ForecastBody(BaseModel):
     made_at_ms: int
-    history_s: float = Field(description="how much history of the broker it is made from")
+    history_s: float = Field(description="length of the broker's history from which the forecast was made")
     step_s: int
-    start_ms: int = Field(description="begin of the first step")
+    start_ms: int = Field(description="start of the first step")
     client_in: LoadForecastBody
     client_out: LoadForecastBody
     steady_in: LoadForecastBody = Field(description="replication without reassignments, as follower")
@@ -36,20 +36,24 @@ class ForecastBody(BaseModel):
 class BaselineBody(BaseModel):
     step_s: int
     start_ms: int = Field(
-        description="begin of the first step; steps of the past have the values of their hour of the week"
+        description="start of the first step; steps of the past have the values of their hour of the week"
     )
     p99_ms: list[float | None] = Field(
         description="produce p99 of the broker's clients while no broker copies replicas"
     )
-    p99_ms_max: list[float | None] = Field(description="the objective that follows from it; null: no objective")
+    p99_ms_max: list[float | None] = Field(
+        description="the objective that follows from this baseline; null: no objective"
+    )
 
 
 class WeekCapacityBody(BaseModel):
     bytes_per_s: float
     source: Literal["settings", "learned"] = Field(
-        description="settings: tuner.capacity; learned: the most that clients and replication have used with latency in order"
+        description="settings: tuner.capacity; learned: the highest traffic of clients and replication with usual latency"
     )
-    seen_at_ms: int | None = Field(description="when it was seen; null: it is from the settings")
+    seen_at_ms: int | None = Field(
+        description="when this traffic was measured; null: the capacity is from the settings"
+    )
 
 
 class ChangeEventBody(BaseModel):
@@ -67,9 +71,9 @@ class BrokerWeekBody(BaseModel):
 
     broker: int
     now_ms: int
-    waits_for: str | None = Field(description="why there is no history of this broker; null: there is")
+    waits_for: str | None = Field(description="why there is no history of this broker; null: the broker has a history")
     period_s: int
-    start_ms: int | None = Field(description="begin of the first period; null: there is no history")
+    start_ms: int | None = Field(description="start of the first period; null: there is no history")
     client_in_bytes_per_s: list[float | None]
     client_out_bytes_per_s: list[float | None]
     replication_in_bytes_per_s: list[float | None] = Field(description="copies included")
@@ -79,11 +83,13 @@ class BrokerWeekBody(BaseModel):
     forecast: ForecastBody | None
     forecast_text: str
     baseline: BaselineBody | None = Field(description="null: not learned from the history yet")
-    latency_limit: LatencyLimitBody | None = Field(description="as in brokers: the objective in force now")
+    latency_limit: LatencyLimitBody | None = Field(description="the objective in force now, as in the route `brokers`")
     capacity_in: WeekCapacityBody | None
     capacity_out: WeekCapacityBody | None
     capacity_text: str
-    link_limit: LinkLimitBody | None = Field(description="as in brokers: what the control law lets through now")
+    link_limit: LinkLimitBody | None = Field(
+        description="the traffic that the control law permits now, as in the route `brokers`"
+    )
     rate_bytes_per_s_max: float = Field(
         description="the ceiling in force now (`tuner.rate_bytes_per_s_max`, or a rule of `tuner.schedule`)"
     )

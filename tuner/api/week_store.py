@@ -37,7 +37,7 @@ class BrokerWeek(NamedTuple):
     """The known periods of one broker.
 
     Attributes:
-        start_ms: begin of the first period; epoch.
+        start_ms: start of the first period; epoch.
         columns: by name, one value for each period; None is a gap.
         copied: for each period, whether the broker copied replicas; None: not known.
     """

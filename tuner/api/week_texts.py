@@ -77,7 +77,7 @@ def capacity_text(profile: BrokerProfile | None, told: Capacity | None, now_ms: 
             "Capacity: not learned from the history yet. The tuner learns it during moves, from the latency of clients."
         )
     return (
-        f"Capacity, learned: the most that clients and replication have used together with latency in order is "
+        f"Learned capacity, the highest traffic of clients and replication together with usual latency: "
         f"{', '.join(learned)}."
     )
 
@@ -98,7 +98,7 @@ def event_text(event: ChangeEvent) -> str:
     subject = f"Broker {event.broker}" if event.broker is not None else _tenant_text(event)
     before, after = three_digits(event.before), three_digits(event.after)
     if event.is_unusual:
-        return f"{subject}: unusual {name} at {moment(event.since_ms)}: {after} {unit}, usual are {before} {unit}."
+        return f"{subject}: unusual {name} at {moment(event.since_ms)}: {after} {unit}, instead of the usual {before} {unit}."
     return f"{subject}: {name} has changed from {before} to {after} {unit} since {moment(event.since_ms)}."
 
 

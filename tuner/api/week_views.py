@@ -118,7 +118,7 @@ def _forecast_json(profile: BrokerProfile) -> dict[str, Any]:
 def _load_json(forecast: LoadForecast, made_s: float) -> dict[str, Any]:
     """
     Args:
-        made_s: from the begin of the first step until the forecast was made.
+        made_s: from the start of the first step until the forecast was made.
     """
     aheads_s = [max(0.0, step * STEP_S - made_s) for step in range(len(forecast.bytes_per_s))]
     return {

@@ -35,7 +35,7 @@ def forecast_at(forecast: LoadForecast, start_ms: int, at_ms: int) -> float | No
     """Returns the forecast (bytes/s) for a time; None if the forecast has no value at all.
 
     Args:
-        start_ms: begin of the first step (epoch).
+        start_ms: start of the first step (epoch).
     """
     values = filled_values(forecast)
     return values[step_of(len(values), start_ms, at_ms)] if values else None
@@ -59,7 +59,7 @@ def step_of(steps: int, start_ms: int, at_ms: int) -> int:
     """Returns the step of a time in a forecast of so many steps. After the last step, the hours of the last day repeat.
 
     Args:
-        start_ms: begin of the first step (epoch).
+        start_ms: start of the first step (epoch).
     """
     step = max(0, (at_ms - start_ms) // (STEP_S * 1000))
     if step < steps:

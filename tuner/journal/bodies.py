@@ -310,10 +310,11 @@ def decode_body(value: bytes, kind: type[B], version: int = VERSION) -> B:
         record_version = _decoder(_VersionBody).decode(value).v
         if 0 < record_version < version:
             raise OlderRecordError(
-                f"an earlier version of rheostat wrote this record: record version {record_version}, this rheostat reads {version}"
+                f"an earlier version of rheostat wrote this record: record version {record_version}, this version of "
+                f"rheostat reads {version}"
             )
         if record_version != version:
-            raise ValueError(f"record version {record_version}, this rheostat reads {version}")
+            raise ValueError(f"record version {record_version}, this version of rheostat reads {version}")
         body: B = _decoder(kind).decode(value)  # type: ignore[arg-type]  # a type is hashable
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise ValueError(f"not a record of this version: {error_text(error)}") from error

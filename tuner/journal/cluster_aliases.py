@@ -47,7 +47,7 @@ class ClusterAliases:
             else:
                 text = (
                     f"a record that this version cannot read ({blocking.text()}): the version that wrote the record can read it; "
-                    "if no version wrote it, `rheostat journal repair` mends it"
+                    "if no version wrote it, `rheostat journal repair` repairs it"
                 )
             if text:
                 holdings[name] = text

@@ -46,7 +46,7 @@ def decode_orders(value: bytes) -> Orders:
 def orders_of(body: OrdersBody) -> Orders:
     """Returns the orders of a decoded body. Raises ValueError for a body of another version."""
     if body.v != VERSION:
-        raise ValueError(f"orders of record version {body.v}, this rheostat reads {VERSION}")
+        raise ValueError(f"orders of record version {body.v}, this version of rheostat reads {VERSION}")
     return Orders(
         at_ms=body.at_ms,
         pause=None if body.pause is None else Pause(body.pause.since_ms, body.pause.by, body.pause.released),

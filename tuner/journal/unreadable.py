@@ -40,13 +40,13 @@ EFFECTS = {
     "plan-state": _PLAN_WAITS,
     "entry": "passed over: history lacks one decision",
     "steering": "passed over: history lacks one steering tick",
-    "quotas-entry": "passed over: history lacks one change of quotas",
-    "plan-entry": "passed over: history lacks some steps of plans",
-    "tuner": "passed over: commands do not see this tuner",
+    "quotas-entry": "skipped: the history lacks one change of quotas",
+    "plan-entry": "skipped: the history lacks some steps of plans",
+    "tuner": "skipped: commands do not see this tuner",
 }
 # The effect if an earlier version wrote the record, where it differs.
 _EFFECTS_OLDER = {
-    "orders": "passed over: give the order again with this version",
+    "orders": "skipped: give the order again with this version",
     "plan": _PLAN_AGAIN,
     "plan-part": _PLAN_AGAIN,
 }
@@ -122,8 +122,8 @@ def blocking_text(records: Iterable[UnreadableRecord], topic: str) -> str | None
         return f"the journal {topic} has {OLDER_VERSION}: {first.text()}{more}. No tuner acts. {UPGRADE_STEPS}"
     return (
         f"the journal {topic} has a record that this version cannot read: {first.text()}{more}. {first.effect.capitalize()}. "
-        "Run the version of rheostat that wrote the record; if no version wrote it, look with `rheostat journal check` and mend it "
-        "with `rheostat journal repair`"
+        "Run the version of rheostat that wrote the record; if no version wrote it, look with `rheostat journal check` and "
+        "repair it with `rheostat journal repair`"
     )
 
 

@@ -42,7 +42,7 @@ class CopyRates:
 
     Attributes:
         sides: the sides of the rows.
-        times_ms: the begin of each column (epoch), and the end of the last one.
+        times_ms: the start of each column (epoch), and the end of the last one.
         rates: the throttles q, bytes/s.
         steady_state: W, bytes/s.
         clients: clients in the direction of the side, bytes/s; NaN: not known.
@@ -172,7 +172,7 @@ class _Policies:
 
 
 class _Hours:
-    """Reads the profiles of brokers at the begin of each period, in one case."""
+    """Reads the profiles of brokers at the start of each period, in one case."""
 
     def __init__(self, times_ms: Sequence[int], now_ms: int, case: LoadCase) -> None:
         self._now_ms, self._case = now_ms, case

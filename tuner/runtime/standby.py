@@ -288,8 +288,8 @@ def _cleanup_text(name: str, holdings: str) -> str:
     if "plan" in holdings:
         advice = f"let a tuner of that name end its plans (`rheostat reassign cancel`), and then release: {advice}"
     return (
-        f"the journal has this Kafka cluster also as cluster {name!r}, with {holdings} to be ended under that name: set "
-        f"`cluster: {name}`, or {advice}"
+        f"the journal also has records of this Kafka cluster under the name {name!r}, with {holdings} that must end under "
+        f"that name: set `cluster: {name}`, or {advice}"
     )
 
 

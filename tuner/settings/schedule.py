@@ -85,7 +85,7 @@ class ScheduleRule(BaseModel):
         except (CronSimError, AssertionError, ValueError) as error:
             # The library answers some unusual combinations with an assertion.
             detail = str(error) or "unknown form"
-            raise ValueError(f"{expression!r} is no cron expression ({_CRON_FIELDS}): {detail}") from None
+            raise ValueError(f"{expression!r} is not a cron expression ({_CRON_FIELDS}): {detail}") from None
         return expression
 
     @model_validator(mode="after")

@@ -87,7 +87,7 @@ def _rules_at(rules: Sequence[ScheduleRule], now: datetime) -> tuple[ScheduleRul
 
 
 def _begin_of(rule: ScheduleRule, now: datetime) -> datetime | None:
-    """Returns the last begin of the rule if it still applies; else None."""
+    """Returns the last start of the rule if it still applies; else None."""
     last = None
     for begins in rule.times_after(now - rule.duration):
         if begins > now:

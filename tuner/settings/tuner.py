@@ -43,14 +43,14 @@ class ObjectiveSettings(BaseModel):
         default=None,
         gt=0,
         description="highest p99 latency of produce requests, as brokers report it, in ms; auto, the default: for each broker, "
-        "the p99 of its clients without a move, and tolerance more",
+        "the p99 of its clients without a move, plus tolerance",
     )
     tolerance: float = Field(
         default=0.5,
         ge=0.1,
         le=100,
-        description="for latency_ms auto: how much longer than without a move clients may wait, as a share; 0.5 is half as long "
-        "again. They may always wait 5 ms longer",
+        description="for latency_ms auto: how much longer than without a move clients may wait, as a share; 0.5 means 50 % "
+        "longer. Clients may always wait 5 ms longer",
     )
     mode: Mode = Field(
         default=Mode.FAST,
@@ -85,7 +85,9 @@ class ObjectiveSettings(BaseModel):
         if self.mode is not Mode.SHARE and self.share_max is not None:
             raise ValueError(f"share_max is for mode share, and mode is {self.mode.value}")
         if self.latency_ms is not None and "tolerance" in self.model_fields_set:
-            raise ValueError("tolerance is for latency_ms auto: leave out one of the two")
+            raise ValueError(
+                "tolerance applies only with latency_ms: auto, and latency_ms has a value: leave out one of the two"
+            )
         return self
 
     def with_changes(self, mode: Mode | None, tolerance: float | None) -> ObjectiveSettings:

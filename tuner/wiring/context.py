@@ -27,7 +27,7 @@ class TermContext:
 
     Attributes:
         topics: rheostat's own topics.
-        settings: in force at the begin of the term. During the term only the schedule changes the policy in them (schedule.py).
+        settings: in force at the start of the term. During the term only the schedule changes the policy in them (schedule.py).
         live: reads the state of the cluster.
         recoveries: finds recovering replicas; None: they are ignored.
         journal: already read to its end.

@@ -56,8 +56,8 @@ class StartQuestion:
             )
         if question.time_s is not None:
             raise BadInputError(
-                "--start and --within: a forecast has another rate each hour, so it cannot answer which throttle ends the move in "
-                "time; leave one of them out."
+                "--start and --within: the rate of a forecast changes each hour, so it cannot answer which throttle ends the "
+                "move in time; leave one of them out."
             )
         return asked
 

@@ -19,7 +19,7 @@ _SHOWN_MS_MIN = 24 * 3600 * 1000
 
 
 def draw_start(report: StartReport) -> str:
-    """Returns the drawing as SVG text. Its times count from the begin of the forecast."""
+    """Returns the drawing as SVG text. Its times count from the start of the forecast."""
     chosen, now_ms = report.chosen, report.forecast.now_ms
     assert chosen.binding is not None  # The plan copies something.
     side = chosen.binding.side
@@ -41,8 +41,9 @@ def draw_start(report: StartReport) -> str:
         ],
         time_label="time from now",
         marks=marks,
-        caption="The band of the load is the mean error of earlier forecasts so far ahead. The throttle is what the ceiling, and "
-        "the clients with a known capacity, leave. The part of the throttle above steady-state replication copies the plan.",
+        caption="The band around the load shows the mean error of earlier forecasts over the same time. The throttle is what "
+        "the ceiling, and the clients with a known capacity, leave. The part of the throttle above steady-state replication "
+        "copies the plan.",
     )
 
 

@@ -106,8 +106,9 @@ def _check_quiet(settings: Settings, layout: ClusterLayout) -> None:
     if found is not None:
         entity, rate = found
         raise CommandError(
-            f"The quota of {entity}, {rate:g} partitions/s, would limit the calibration, so it would measure the quota. Nothing "
-            f"was changed. Exempt the client id {CLIENT_ID}, or remove the quota for the time of the calibration."
+            f"The quota of {entity}, {rate:g} partitions/s, would limit the calibration, so the result would be this quota "
+            f"and not what the controller sustains. Nothing was changed. Exempt the client id {CLIENT_ID}, or remove the "
+            "quota for the time of the calibration."
         )
     if settings.tuner.mutation_quota is None or send.read_orders(settings).orders.pause is not None:
         return
@@ -153,7 +154,7 @@ def _removable_leftovers(client: TopicMutationClient, settings: Settings) -> lis
         threading.Event().wait(1.0)
         if topics() != before:
             raise CommandError(
-                f"Another calibration runs now ({trial.by}). Nothing was changed. Try again when it has ended."
+                f"Another calibration is running now ({trial.by}). Nothing was changed. Try again when it has ended."
             )
     return find_leftovers(client, prefix)
 

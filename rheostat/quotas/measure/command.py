@@ -70,7 +70,7 @@ def run_measure(config: Path, for_s: float, *, yes: bool, as_json: bool) -> int:
         plan = plan_metering(quotas, trial, _now_ms())
         if plan is MeteringPlan.REFUSE:
             assert trial is not None
-            raise CommandError(f"Another command measures now ({trial.by}). Nothing was changed.")
+            raise CommandError(f"Another `rheostat quotas measure` is running now ({trial.by}). Nothing was changed.")
         failure = None
         readings: list[Mapping[Tenant, float]] = []
         if plan is MeteringPlan.ONLY_READ:
@@ -104,7 +104,11 @@ def run_clear(config: Path, *, yes: bool) -> int:
         trial = send.read_orders(settings).orders.trials.get(QuotaTrialKind.MEASURE)
         quotas = client.mutation_quotas()
         if not is_leftover(quotas, trial, _now_ms()):
-            running = " A command measures now, and will remove its quota." if has_trial_quota(quotas) else ""
+            running = (
+                " Another `rheostat quotas measure` is running now, and will remove its quota."
+                if has_trial_quota(quotas)
+                else ""
+            )
             tell(f"Nothing to remove: no measurement has left its quota behind.{running}")
             return EXIT_DONE
         confirm([f"Remove the metering quota of {EVERY_PAIR}, which an earlier measurement has left behind."], yes=yes)

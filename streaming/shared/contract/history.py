@@ -74,7 +74,7 @@ class HistoryPeriod:
     """One cluster over one period: the signals whose windows end after ``start_ms`` and not after ``end_ms``.
 
     Attributes:
-        start_ms: begin of the period; a multiple of its length.
+        start_ms: start of the period; a multiple of its length.
         tenants: those with the highest rates.
     """
 

@@ -53,7 +53,7 @@ class BrokerProfile:
 
     Attributes:
         made_at_ms: when the profile was computed; epoch.
-        start_ms: begin of the first step of all series; a multiple of ``STEP_S``.
+        start_ms: start of the first step of all series; a multiple of ``STEP_S``.
         history_s: how much history of this broker was read.
         steady_in: replication without reassignments, as follower; ``steady_out``: as leader.
         quiet_p99_ms: the p99 of the broker's clients while no broker copies, by step.
@@ -93,7 +93,7 @@ class ChangeEvent:
         broker: None for a tenant.
         before: the usual value before.
         after: the value since then.
-        since_ms: begin of the period in which it changed; epoch.
+        since_ms: start of the period in which it changed; epoch.
     """
 
     cluster: Text

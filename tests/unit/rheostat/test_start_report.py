@@ -85,8 +85,8 @@ def test_best_start_is_told_with_end_interval_and_bottleneck() -> None:
         "A start now takes 3 h 28 min; with the present load at all hours it would take 3 h 28 min."
     )
     assert lines[3] == (
-        "Each of brokers 1, 3 has a learned capacity: the most that was seen with latency in order. It may carry more, and the move "
-        "then ends earlier."
+        "Each of brokers 1, 3 has a learned capacity: the highest traffic that was measured with usual latency. It may carry "
+        "more, and the move then ends earlier."
     )
 
 
@@ -108,7 +108,7 @@ def test_without_profiles_the_present_load_stays_and_is_told() -> None:
     assert report.chosen.start_ms == NOW_MS
     assert report.chosen.duration_s == pytest.approx(500e9 / (50 * MB))
     lines = describe_start(report)
-    assert "Each of brokers 1, 3 has no profile: there, the load of this moment counts as constant." in lines
+    assert "Each of brokers 1, 3 has no profile: there, the forecast assumes that the present load stays." in lines
     assert any("has no known capacity (tuner.capacity)" in line for line in lines)
     assert not any("with the present load" in line for line in lines)
     assert "(" not in lines[0], "no interval without a known error"

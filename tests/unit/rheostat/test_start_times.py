@@ -86,8 +86,8 @@ def test_time_that_clocks_skip_is_refused(text: str) -> None:
         ("-2h", "expected now, best"),
         ("2026-11-21T17:59", r"2026-11-21 17:59\+01:00 has passed"),
         ("2026-11-28T18:01", r"2026-11-28 18:01\+01:00 is more than 7 d ahead"),
-        ("0001-01-01T00:00", "is no time that this machine can count|has passed"),
-        ("9999-12-31T23:59", "is no time that this machine can count|ahead"),
+        ("0001-01-01T00:00", "is a time that this machine cannot represent|has passed"),
+        ("9999-12-31T23:59", "is a time that this machine cannot represent|ahead"),
     ],
 )
 def test_other_texts_are_refused(text: str, message: str) -> None:

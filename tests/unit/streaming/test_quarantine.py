@@ -185,5 +185,5 @@ def test_files_of_a_later_spark_are_left_as_they_are(folder: Path, said: list[An
     assert [line["event"] for line in told] == [
         "a record that ends the stream whenever it is read cannot be found and left out"
     ] * 2
-    assert f"{path} in its format v2, and this rheostat reads v1 only" in told[0]["reason"]
+    assert f"{path} in its format v2, and this version of rheostat reads v1 only" in told[0]["reason"]
     assert said == []

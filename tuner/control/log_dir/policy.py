@@ -232,15 +232,16 @@ def _apply_law(case: _Case, law: LogDirLaw, signal: BrokerSignal, ratio: float) 
     why = {
         LogDirReason.CLIENTS_WELL: f"{clients}, and the copies use their rate",
         LogDirReason.CLIENTS_WAIT: clients,
-        LogDirReason.HANDLERS_BUSY: f"the request handlers are idle for {signal.request_handler_idle_ratio or 0:.0%} only",
-        LogDirReason.NEAR_OBJECTIVE: f"{clients}, or the request handlers are busy: no higher",
+        LogDirReason.HANDLERS_BUSY: f"the request handlers are idle only {signal.request_handler_idle_ratio or 0:.0%} of the "
+        "time",
+        LogDirReason.NEAR_OBJECTIVE: f"{clients}, or the request handlers are busy: the limit is not raised",
         LogDirReason.NOT_THROTTLE_LIMITED: "something else limits the copies, such as a disk",
         LogDirReason.SETTLING: "the last change is not measured yet",
         LogDirReason.AT_CEILING: f"at the ceiling of {rate_text(bounds.max_bytes_per_s)} (tuner.rate_bytes_per_s_max)",
         LogDirReason.AT_MINIMUM: f"at the minimum of {rate_text(bounds.min_bytes_per_s)}; {clients}",
         LogDirReason.INFEASIBLE: (
             f"producers write {rate_text(case.progress.written_bytes_per_s)} to the copied partitions, and the ceiling "
-            "(tuner.rate_bytes_per_s_max) is not above: the copies never end"
+            "(tuner.rate_bytes_per_s_max) is not above this rate: the copies never end"
         ),
     }[reason]
     if setpoint == rate:

@@ -93,7 +93,8 @@ LOG_DIR_REASON_TEXTS: Mapping[LogDirReason, ReasonText] = MappingProxyType(
         LogDirReason.CLIENTS_WELL: ReasonText(
             cause="the produce latency is well below the objective, and the copies use the whole limit",
             effect=(
-                "raises the limit by up to 25 %, or up to 10 % once clients have waited; less, the nearer the latency is to its aim"
+                "raises the limit by up to 25 %, or up to 10 % once clients have waited; the nearer the latency is to its "
+                "aim, the smaller the raise"
             ),
         ),
         LogDirReason.AT_CEILING: ReasonText(

@@ -75,7 +75,10 @@ def allocate(
     sharing, allocated_per_s = _share(remaining_per_s, unmanaged_per_s, managed, memory, limits)
     decisions = list[QuotaDecision]()
     if sharing.guarantees_cut:
-        text = f"the guaranteed rates of {len(managed)} tenants exceed the available {allocated_per_s:.1f}/s: all are cut alike"
+        text = (
+            f"the guaranteed rates of {len(managed)} tenants exceed the available {allocated_per_s:.1f}/s: all are "
+            "reduced by the same factor"
+        )
         decisions.append(HoldQuota(None, QuotaReason.GUARANTEES_CUT, text))
     total_weight = math.fsum(t.rule.weight for t in managed)
     over_allocated_per_s = (limits.over_allocation - 1) * remaining_per_s

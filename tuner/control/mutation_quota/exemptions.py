@@ -59,7 +59,7 @@ def decide_exemptions(
     if len(new_by_pattern) > available:
         text = (
             f"{with_quota + len(new_by_pattern)} tenants are exempt by a pattern, but at most {policy.limits.tenants_max} of them "
-            "are freed of the <default> quota, which limits the others. Name exempt tenants in full"
+            "are exempt from the <default> quota. It limits the others. Name exempt tenants in full"
         )
         decisions.append(HoldQuota(None, QuotaReason.TOO_MANY_TENANTS, text))
     return [*decisions, *(decision for _, decision in new_by_pattern[:available])]

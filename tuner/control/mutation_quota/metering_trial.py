@@ -25,7 +25,7 @@ class MeteringPlan(StrEnum):
     SET = "set"  # No quota exists: set the metering quota, and remove it at the end.
     TAKE_OVER = "take_over"  # The quota of a killed command is still set: use it, and remove it at the end.
     ONLY_READ = "only_read"  # Other quotas exist: Kafka counts their tenants already, so nothing is set.
-    REFUSE = "refuse"  # Another command measures now.
+    REFUSE = "refuse"  # Another `rheostat quotas measure` is running now.
 
 
 def plan_metering(quotas: Mapping[QuotaEntity, float], trial: QuotaTrial | None, now_ms: int) -> MeteringPlan:

@@ -39,7 +39,7 @@ def explain_setpoint(status: TenantStatus, setpoint_per_s: float, reason: QuotaR
     rate = "backlogged" if status.state.backlogged else f"uses {status.state.rate_per_s:.2f}/s"
     guarantee = "the minimum of every tenant"
     if sharing.guarantees_cut:
-        guarantee = "guaranteed rates exceed the total, so all are cut alike"
+        guarantee = "guaranteed rates exceed the total, so all are reduced by the same factor"
     elif status.rule.rate_per_s_min is not None:
         guarantee = f"its guaranteed rate of {status.rule.rate_per_s_min:g}/s"
     why = {

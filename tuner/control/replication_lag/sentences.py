@@ -57,9 +57,9 @@ def fetcher_bound(
         f", while {with_room} other {'threads have' if with_room > 1 else 'thread has'} room" if with_room > 0 else ""
     )
     cure = (
-        f"{NUM_REPLICA_FETCHERS}={better} would part them: run `rheostat fetchers --apply`"
+        f"{NUM_REPLICA_FETCHERS}={better} would separate them: run `rheostat fetchers --apply`"
         if better is not None
-        else "run `rheostat fetchers` for the number of threads that parts them"
+        else "run `rheostat fetchers` for the number of threads that separates them"
     )
     return f"one fetcher thread, {client_id(thread.fetcher, thread.source)}, {copies}{rate}{room}; {cure}"
 

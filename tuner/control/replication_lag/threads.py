@@ -1,4 +1,4 @@
-"""Computes which num.replica.fetchers parts the busy partitions of lagging followers, over all partitions that they copy.
+"""Computes which num.replica.fetchers separates the busy partitions of lagging followers, over all partitions that they copy.
 
 The write rates of the partitions with the largest lags are measured. Each other partition gets an equal share of what its thread
 copies besides.

@@ -79,8 +79,9 @@ def forget_cleared_rates(memory: Memory, sides: Iterable[BrokerSide], now_ms: in
         cleared_at_ms=now_ms,
     )
     text = (
-        f"all {len(cleared)} rates of rheostat were removed at once, as kafka-reassign-partitions --verify and --cancel do with "
-        "every broker's: what still moves is throttled again. To let it run unthrottled, use `rheostat pause`"
+        f"all {len(cleared)} rates of rheostat were removed at the same time, as kafka-reassign-partitions --verify and "
+        "--cancel remove the rates of all brokers. Moves that still run are throttled again. To let them run unthrottled, "
+        "use `rheostat pause`"
     )
     return memory, [Hold(None, None, Reason.CLEARED_BY_TOOL, text)]
 
@@ -155,7 +156,7 @@ def relinquish_rate(
             owned=memory.with_owned(side, replace(owned, possible_rates=rates)),
             late_predecessor_writes=late_writes,
         )
-        text = f"{change}: a request of the previous tuner took effect late. The rate stays rheostat's"
+        text = f"{change}: a request of the previous tuner took effect late. rheostat continues to manage the rate"
         return memory, Hold(*side, Reason.LATE_PREDECESSOR_WRITE, text)
     until_ms = now_ms + round(limits.external_change_hold_s * 1000)
     minutes = limits.external_change_hold_s / 60

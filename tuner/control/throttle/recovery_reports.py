@@ -82,10 +82,10 @@ def _describe_classes(live: LiveCluster, throttled: list[PartitionMove], memory:
     at_minimum = sum(standing_of(recovery, live.min_in_sync) is Standing.AT for recovery in throttled)
     parts = [
         f"{len(throttled)} partitions may wait" + (f", {at_minimum} of them with a raised rate" if at_minimum else ""),
-        f"{unmeasured} have had no fresh signals for a minute, and run without a throttle: see that the agents of their brokers, "
-        "the collector and the stream run",
-        f"{others} are first in order, lack little or are on brokers with a rate that the tuner must not change, and run without a "
-        "throttle",
+        f"{unmeasured} have had no fresh signals for a minute, and run without a throttle: check that the agents of their "
+        "brokers, the collector and the stream run",
+        f"{others} are the most urgent of their broker, lack little, or are on brokers with a rate that the tuner must not "
+        "change, and run without a throttle",
         f"{below} are below min.insync.replicas, and nothing holds them back",
     ]
     counts: tuple[int, ...] = (len(throttled), unmeasured, others, below)

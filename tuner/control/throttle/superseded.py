@@ -133,5 +133,5 @@ def find_undraining_changes(
             continue
         min_rate = min_draining_bytes_per_s(signal.steady_state_bytes_per_s, limits)
         if change.setpoint_bytes_per_s < round(min_rate):
-            causes[side] = f"interrupted: the move needs at least {rate_text(min_rate)} by now"
+            causes[side] = f"interrupted: the move needs at least {rate_text(min_rate)} now"
     return causes

@@ -118,7 +118,7 @@ def _check(profile: BrokerProfile) -> None:
         ContractError: naming the first field that cannot.
     """
     if profile.start_ms % (STEP_S * 1000):
-        raise ContractError("broker profile: start_ms is not the begin of an hour")
+        raise ContractError("broker profile: start_ms is not the start of an hour")
     for name, values in _series(profile):
         if len(values) > STEPS_MAX:
             raise ContractError(f"broker profile: {name} has {len(values)} steps; a profile has at most {STEPS_MAX}")

@@ -480,7 +480,10 @@ class ThrottleController:
             self._ramp_outcomes.step(self._clock.monotonic_s(), throttles_moves=self._throttles_moves)
             late = self._windows.find_late(resumed)
             self._ramp_outcomes.stop(
-                dict.fromkeys(late, "too many at a time to be lowered before it begins"), intended=True
+                dict.fromkeys(
+                    late, "too many rates change at the same time, so this one cannot be lowered before the step begins"
+                ),
+                intended=True,
             )
 
     def _stop_changes(self, decisions: tuple[Decision, ...], observation: Observation) -> None:

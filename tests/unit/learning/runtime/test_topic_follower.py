@@ -50,7 +50,7 @@ def test_follower_is_at_end_only_once_its_position_is_known() -> None:
         client: Any = consumer
         follower = TopicFollower(client, "t")
         assert list(follower.poll(1_000)) == []
-        assert not follower.is_at_end, "the begin of the topic is not known yet"
+        assert not follower.is_at_end, "the start of the topic is not known yet"
         consumer.answers = True
         assert len(list(follower.poll(1_000))) == end
         assert follower.is_at_end

@@ -224,8 +224,8 @@ def test_repair_refuses_a_journal_of_an_earlier_version(monkeypatch: pytest.Monk
         command.repair(None, yes=True)  # type: ignore[arg-type]
     assert str(refused.value) == (
         "Nothing was changed, because the journal r.journal has records of an earlier version of rheostat: an earlier version of rheostat "
-        "wrote this record: record version 1, this rheostat reads 3. Let that version end its moves, or `rheostat release` with it, stop it, and "
-        "delete the topics: docs/how-to/upgrade.md."
+        "wrote this record: record version 1, this version of rheostat reads 3. Let that version end its moves, or `rheostat "
+        "release` with it, stop it, and delete the topics: docs/how-to/upgrade.md."
     )
     assert len(topic.records) == 2
 

@@ -201,10 +201,10 @@ def test_range_without_its_first_frame_is_refused(tmp_path: Path) -> None:
         ),
         (
             [b'{"v": 1}'],
-            "case.jsonl:1: an earlier version of rheostat wrote this record: record version 1, this rheostat reads 7: replay the file with the version "
-            "that wrote it",
+            "case.jsonl:1: an earlier version of rheostat wrote this record: record version 1, this version of rheostat "
+            "reads 7: replay the file with the version that wrote it",
         ),
-        ([b'{"v": 9}'], "case.jsonl:1: record version 9, this rheostat reads 7"),
+        ([b'{"v": 9}'], "case.jsonl:1: record version 9, this version of rheostat reads 7"),
         ([], "case.jsonl is empty"),
     ],
 )

@@ -164,7 +164,7 @@ def test_journal_of_earlier_version_is_one_line_with_remedy(monkeypatch: pytest.
     followed, _ = Cluster(monkeypatch, old, []).observers()
     [text] = followed.state.unreadable
     assert text.startswith("records of an earlier version of rheostat: key b'owned|lab|")
-    assert "record version 1, this rheostat reads 3), and 1 more. " in text
+    assert "record version 1, this version of rheostat reads 3), and 1 more. " in text
     assert text.endswith("docs/how-to/upgrade.md")
     assert "\n" not in text
     assert followed.state.memory is None

@@ -1,4 +1,4 @@
-"""Threads that end by an error: they are logged, counted and named, and the one that is vital ends its process."""
+"""Threads that end because of an error: they are logged, counted and named, and the one that is vital ends its process."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_thread_ended_by_error_is_logged_counted_and_named(watch: ThreadWatch, s
     assert [(line["thread"], line["log_level"]) for line in lines] == [("settings", "error")]
     assert "test_thread_watch.py" in lines[0]["traceback"]
     assert watch.count == 1
-    assert "the thread settings has ended by an error (RuntimeError: broken)" in watch.complaints()[0]
+    assert "the thread settings has ended because of an error (RuntimeError: broken)" in watch.complaints()[0]
     assert not stop.is_set()
     assert watch.vital_end is None
 
@@ -134,8 +134,8 @@ def test_ended_threads_appear_in_metric_and_readyz(watch: ThreadWatch) -> None:
     run(threading.Thread(target=break_down, name="settings"))
     said = rig.get("/readyz")
     assert said.status_code == 200, "it controls the throttles all the same"
-    assert "the thread settings has ended by an error (RuntimeError: broken)" in said.text
-    assert rig.get("/readyz", None).text == "ready; a thread has ended by an error\n"
+    assert "the thread settings has ended because of an error (RuntimeError: broken)" in said.text
+    assert rig.get("/readyz", None).text == "ready; a thread has ended because of an error\n"
     assert "settings" in rig.get("/status", READ_TOKEN).json()["ready_text"]
     registry = CollectorRegistry()
     registry.register(ProcessMetricsCollector("main", "tune", threads=watch))
@@ -156,6 +156,6 @@ def test_end_of_vital_thread_exits_with_fault(
     monkeypatch.setattr("rheostat.run.sighup.reload_on_hangup", lambda *_: None)
     monkeypatch.setattr("rheostat.run.services.stop_on_signals", threading.Event)
     monkeypatch.setattr("rheostat.console.logs.set_up_logs", lambda **_: None)
-    with pytest.raises(ThreadEndedError, match="the thread http has ended by an error") as ended:
+    with pytest.raises(ThreadEndedError, match="the thread http has ended because of an error") as ended:
         cli.tune(file, wait=True)
     assert ended.value.exit_code == EXIT_FAULT

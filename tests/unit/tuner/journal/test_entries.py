@@ -129,7 +129,7 @@ def test_decode_other_version_is_refused(version: Any) -> None:
 
 
 def test_decode_memory_refusal_names_both_versions() -> None:
-    with pytest.raises(ValueError, match="record version 7, this rheostat reads 3"):
+    with pytest.raises(ValueError, match="record version 7, this version of rheostat reads 3"):
         decode_memory(changed(encode_memory(Memory()), v=7))
 
 

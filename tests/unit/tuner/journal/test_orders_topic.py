@@ -177,7 +177,7 @@ def test_journal_of_earlier_version_is_refused_with_upgrade_steps(monkeypatch: p
     assert blocked.startswith(
         "the journal rheostat.journal has records of an earlier version of rheostat: key b'memory|c'"
     )
-    assert "record version 1, this rheostat reads 3" in blocked
+    assert "record version 1, this version of rheostat reads 3" in blocked
     assert "Let that version end its moves, or `rheostat release` with it, stop it, and delete the topics" in blocked
     assert "docs/how-to/upgrade.md" in blocked
     assert "repair" not in blocked, "the records are not damaged"
@@ -189,8 +189,11 @@ def test_order_of_earlier_version_is_ignored_and_reported(monkeypatch: pytest.Mo
     journal, _ = recovered(monkeypatch, [], [(orders_key("c"), old), (head_key("c", "p"), b'{"v": 1}')])
     assert (journal.orders, journal.blocked) == (Orders(), None)
     order, plan = journal.unreadable
-    assert order.effect == "passed over: give the order again with this version"
-    assert "an earlier version of rheostat wrote this record: record version 1, this rheostat reads 3" in order.text()
+    assert order.effect == "skipped: give the order again with this version"
+    assert (
+        "an earlier version of rheostat wrote this record: record version 1, this version of rheostat reads 3"
+        in order.text()
+    )
     assert plan.effect == "this plan is not executed: submit it again with this version"
 
 

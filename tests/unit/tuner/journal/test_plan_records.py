@@ -207,7 +207,7 @@ def test_plan_book_head_without_state_time_is_refused() -> None:
         (encode_head(HEAD).replace(b"[2, 3, 4]", b"[0, 3, 4]"), "Expected `int` >= 1"),
         (encode_head(HEAD).replace(b'"part_records": 1', b'"part_records": 1000000000'), "part_records"),
         (encode_head(replace(HEAD, id="q")), "has the key of another plan"),
-        (json.dumps({"v": 9}).encode(), "record version 9, this rheostat reads 3"),
+        (json.dumps({"v": 9}).encode(), "record version 9, this version of rheostat reads 3"),
     ],
 )
 def test_plan_book_unreadable_record_is_named(value: bytes, said: str) -> None:

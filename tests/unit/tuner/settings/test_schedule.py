@@ -60,7 +60,7 @@ def fault(*rules: dict[str, Any], **more: Any) -> str:
     [
         ({"cron": "at night"}, "expected the five fields minute, hour"),
         ({"cron": "0 0 20 * * *"}, "found 6"),
-        ({"cron": "0 24 * * *"}, "'0 24 * * *' is no cron expression"),
+        ({"cron": "0 24 * * *"}, "'0 24 * * *' is not a cron expression"),
         ({"cron": "0 0 31 2 *"}, "Bad day-of-month"),
         ({"cron": "0 0 1 1 5-1"}, "Bad day-of-week"),
         ({"cron": "1," * 120 + "1 * * * *"}, "at most 200 characters"),

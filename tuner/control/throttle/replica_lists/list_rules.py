@@ -229,7 +229,10 @@ def _start_rate(
         # Producers may write more by now. A cleared rate that does not even carry the fewest copies is not set again.
         draining = draining_rate_bytes_per_s(side, view, copies)
         if cleared < draining:
-            rate, why = draining, f"another tool removed its {rate_text(cleared)}, which would not drain any more"
+            rate, why = (
+                draining,
+                f"another tool removed its {rate_text(cleared)}, with which the move would no longer end",
+            )
     elif not view.limits.closed_loop:
         ceiling = round(limits.rate_bytes_per_s_max)
         rate, why = ceiling, "a plan of rheostat moves partitions through it"
@@ -320,8 +323,8 @@ def _add_pairs(topic: str, fitting: Mapping[Side, tuple[Pair, ...]], *, recover:
 def _remove_recovering(topic: str, pairs: frozenset[Pair]) -> RemovePairs:
     partitions = sorted({partition for partition, _ in pairs})
     text = (
-        f"topic {topic}: replicas of partition {join_names(partitions, 5)} that fell out of sync catch up without a throttle: off "
-        "the leader's list until they are in sync"
+        f"topic {topic}: replicas of partition {join_names(partitions, 5)} that fell out of sync catch up without a "
+        "throttle: removed from the leader's list until they are in sync"
     )
     return RemovePairs(topic, _sorted(pairs), (), Reason.ISR_RECOVERY, text)
 
@@ -330,7 +333,7 @@ def _remove_below_minimum(topic: str, pairs: Mapping[Side, frozenset[Pair]]) -> 
     partitions = sorted({partition for replicas in pairs.values() for partition, _ in replicas})
     text = (
         f"topic {topic}: partition {join_names(partitions, 5)} has fewer than min.insync.replicas replicas in sync, so nothing "
-        "holds its recovering replicas back: off the throttled-replica lists"
+        "holds its recovering replicas back: removed from the throttled-replica lists"
     )
     return RemovePairs(topic, _sorted(pairs[Side.LEADER]), _sorted(pairs[Side.FOLLOWER]), Reason.ISR_RECOVERY, text)
 

@@ -123,7 +123,7 @@ def test_late_predecessor_write_stays_owned(stands: float) -> None:
     assert [(type(d), d.reason) for d in decisions] == [(Hold, Reason.LATE_PREDECESSOR_WRITE)]
     assert decisions[0].text == (
         f"broker 1 leader throttle: rheostat had set 21.0 MB/s, now {stands:.1f} MB/s is set: a request of the previous "
-        "tuner took effect late. The rate stays rheostat's"
+        "tuner took effect late. rheostat continues to manage the rate"
     )
     assert memory.externally_owned_until_ms == {}
     assert look(live({SOURCE: stands * MB}), memory, now_ms=NOW_MS + 599_500) == (memory, []), "said once"

@@ -1,4 +1,4 @@
-"""Profiles and events of one cluster, read from the begin of the topic; forged, unreadable and deleted records."""
+"""Profiles and events of one cluster, read from the start of the topic; forged, unreadable and deleted records."""
 
 from __future__ import annotations
 

@@ -158,7 +158,10 @@ def test_cleared_rate_is_set_again_if_it_still_drains(stood: float, starts_at: i
     }
     assert found[SOURCE].value_bytes_per_s == starts_at
     if starts_at == 12_600_000:
-        assert f"another tool removed its {rate_text(stood * MB)}, which would not drain any more" in found[SOURCE].text
+        assert (
+            f"another tool removed its {rate_text(stood * MB)}, with which the move would no longer end"
+            in found[SOURCE].text
+        )
     else:
         assert "its rate until another tool removed it" in found[SOURCE].text
 
@@ -202,8 +205,8 @@ def test_partition_of_recovering_replica_leaves_leader_list() -> None:
     assert gone.pairs == throttle(leader=[(0, 1), (0, 2)])
     assert gone.reason is Reason.ISR_RECOVERY
     assert gone.text == (
-        "topic orders: replicas of partition 0 that fell out of sync catch up without a throttle: off the leader's list until "
-        "they are in sync"
+        "topic orders: replicas of partition 0 that fell out of sync catch up without a throttle: removed from the leader's "
+        "list until they are in sync"
     )
 
 
