@@ -131,7 +131,7 @@ CLAIMS: Mapping[str, tuple[Claim, ...]] = {
         Claim("decision cycle at 1,000 brokers, median, ms of CPU", _at_size(1_000, "cycle_ms"), at_most=250.0),
         Claim("decision cycle at 1,000 brokers, worst, ms of CPU", _at_size(1_000, "cycle_ms_max"), at_most=250.0),
         Claim("memory at 1,000 brokers (RSS), MB", _at_size(1_000, "rss_mb_peak"), at_most=300.0),
-        Claim("the same where every move stalls at once, MB", _key("rescue", "rss_mb_peak"), at_most=300.0),
+        Claim("the same if all moves stall at the same time, MB", _key("rescue", "rss_mb_peak"), at_most=300.0),
         Claim("CPU per broker at 5,000 brokers ÷ at 1,000", _key("growth", "ratio"), at_most=1.3),
     ),
     "forecast": (

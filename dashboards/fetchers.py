@@ -114,8 +114,8 @@ def fetchers() -> list[timeseries.Panel]:
         ),
         lines(
             "Largest moving partitions",
-            "Bytes that their adding replicas still lack. No data unless tuner.metrics.partitions_named_max is "
-            "above 0.",
+            "Bytes that the adding replicas of the largest moves still lack. No data unless "
+            "tuner.metrics.partitions_named_max is above 0.",
             BYTES,
             query(
                 per("broker, topic, partition", TunerMetric.PARTITION_REMAINING_BYTES),

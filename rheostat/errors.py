@@ -25,7 +25,7 @@ EXIT_CODES = {
     EXIT_UNREACHABLE: "the cluster does not answer",
     EXIT_NOT_ACKNOWLEDGED: "the order is recorded, but no tuner has acknowledged it",
     EXIT_NOT_CONFIRMED: "not confirmed, nothing was changed",
-    EXIT_FAULT: "a fault of rheostat itself",
+    EXIT_FAULT: "an internal error of rheostat",
     EXIT_HUNG_UP: "ended because the terminal was closed",
     EXIT_INTERRUPTED: "ended by Ctrl-C",
     EXIT_OUTPUT_CLOSED: "the reader of the output closed it",

@@ -49,7 +49,7 @@ class StartReport:
         chosen: the estimate for the start that the operator asked for.
         best: the estimate for the start with the shortest move within the next day.
         now: the estimate for a start now.
-        as_now: the same, if the load of this moment stayed.
+        as_now: the same, if the present load stayed.
         candidates: estimates for now and each fourth hour.
         ceiling_bytes_per_s: the highest throttle now.
         forecast_brokers: brokers of the plan whose profiles were used.

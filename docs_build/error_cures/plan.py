@@ -97,7 +97,7 @@ CURES: Mapping[str, str] = MappingProxyType(
         ),
         "Give exactly one of --add-broker": "keep one of the four options: one command plans one kind of move",
         "does not rebalance: leave --tolerance out": "remove `--tolerance`",
-        "cannot be replaced and be a replacement at once": "name another replacement for this broker",
+        "cannot be replaced and be a replacement at the same time": "name another replacement for this broker",
         "--add-broker: there is no other broker": (
             "name only the new brokers: at least one broker with data must remain beside them"
         ),

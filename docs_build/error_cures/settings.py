@@ -28,7 +28,7 @@ CURES: Mapping[str, str] = MappingProxyType(
             "set `tuner.capacity.in_bytes_per_s` and `out_bytes_per_s` to what the network of a broker carries; see "
             "[Set an objective](../how-to/set-an-objective.md)"
         ),
-        "tolerance is for latency_ms auto": "remove `tuner.objective.tolerance` or `tuner.objective.latency_ms`",
+        "tolerance applies only with latency_ms: auto": "remove `tuner.objective.tolerance` or `tuner.objective.latency_ms`",
         "is not a cron expression": (
             "write the five fields minute, hour, day of month, month, day of week, such as `0 20 * * mon-fri`; preview the times "
             "with `rheostat config schedule`"

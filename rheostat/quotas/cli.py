@@ -167,7 +167,13 @@ def calibrate(
         time_option("how long to measure at most; a calibration takes some minutes", "--for", shown_default="10m"),
     ] = 600.0,
     partitions_max: Annotated[
-        int, typer.Option("--partitions-max", min=1, metavar="N", help="most partitions of its own at once")
+        int,
+        typer.Option(
+            "--partitions-max",
+            min=1,
+            metavar="N",
+            help="highest number of partitions that the calibration has at the same time",
+        ),
     ] = 1_000,
     partitions: Annotated[
         list[int] | None,

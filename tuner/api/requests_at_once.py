@@ -34,7 +34,7 @@ class ConcurrentRequestLimiter:
         in_progress = self._scrapes if scope["path"] in METRICS_PATHS else self._requests
         address = peer_address(scope)
         if not in_progress.acquire(address):
-            await error_response(503, "too many requests at once: try again in a moment", retry_after_s=1)(
+            await error_response(503, "too many requests at the same time: try again in a moment", retry_after_s=1)(
                 scope, receive, send
             )
             return

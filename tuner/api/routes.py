@@ -50,7 +50,7 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
     429: {"model": response_models.ErrorBody, "description": "too many requests; Retry-After says when to try again"},
     503: {
         "model": response_models.ErrorBody,
-        "description": "too many requests at once; Retry-After says when to try again",
+        "description": "too many requests at the same time; Retry-After says when to try again",
     },
     500: {
         "model": response_models.ErrorBody,

@@ -6,7 +6,7 @@
 The rules are those of the control law: its lowest rate applies even if clients leave nothing, and no rate is above the ceiling.
 So a wrong profile can make a forecast as fast as the ceiling allows, and no faster.
 
-Without a capacity only the ceiling limits. Without a profile the load of this moment stays.
+Without a capacity only the ceiling limits. Without a profile the present load stays.
 
 A large cluster has hundreds of sides and periods, so all values are arrays: a row for each side, a column for each period.
 """

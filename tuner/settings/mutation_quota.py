@@ -125,7 +125,7 @@ class MutationQuotaSettings(BaseModel):
         default=2.0,
         ge=1,
         le=100,
-        description="quotas may add up to this multiple of the total rate, because tenants are rarely active at once",
+        description="quotas may add up to this multiple of the total rate, because tenants are rarely active at the same time",
     )
     default_entity: Literal["user", "client-id", "user and client-id", "none"] = Field(
         default="user",

@@ -21,7 +21,7 @@ class ReassignSettings(BaseModel):
     partition_movements_max: int | None = Field(
         default=None,
         ge=1,
-        description="highest number of partitions that move at once; if absent, only slots_max limits this number",
+        description="highest number of partitions that move at the same time; if absent, only slots_max limits this number",
     )
     replica_movements_max: int | None = Field(
         default=None,
@@ -32,18 +32,18 @@ class ReassignSettings(BaseModel):
     slots_min: int = Field(
         default=ConcurrencyLimits().slots_min,
         ge=1,
-        description="lowest number of partitions that each broker sends (or receives) at once",
+        description="lowest number of partitions that each broker sends (or receives) at the same time",
     )
     slots_max: int = Field(
         default=ConcurrencyLimits().slots_max,
         ge=1,
-        description="highest number of partitions that each broker sends (or receives) at once; the tuner adapts the number "
-        "between slots_min and slots_max",
+        description="highest number of partitions that each broker sends (or receives) at the same time; the tuner adapts "
+        "the number between slots_min and slots_max",
     )
     cluster_max: int = Field(
         default=ConcurrencyLimits().cluster_max,
         ge=1,
-        description="highest number of steps in the whole cluster that copy at once",
+        description="highest number of steps in the whole cluster that copy at the same time",
     )
 
     @model_validator(mode="after")

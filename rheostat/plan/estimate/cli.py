@@ -109,7 +109,7 @@ def estimate(
 ) -> None:
     """Estimates how long a reassignment takes, or which throttle ends it in time (KIP-73).
 
-    With --start, the forecast load of each hour counts, instead of the load of this moment.
+    With --start, the forecast load of each hour counts, instead of the present load.
 
     Exit code 1: the reassignment cannot end within the limits that the options give, or with --start not within 7 days.
     """

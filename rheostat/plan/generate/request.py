@@ -81,7 +81,9 @@ class PlanRequest:
             new_by_old[old] = new
         old_and_new = sorted(new_by_old.keys() & set(new_by_old.values()))
         if old_and_new:
-            raise BadInputError(f"--replace: broker {old_and_new[0]} cannot be replaced and be a replacement at once")
+            raise BadInputError(
+                f"--replace: broker {old_and_new[0]} cannot be replaced and be a replacement at the same time"
+            )
         return new_by_old
 
     def check_brokers(self, alive: Collection[int], known: Collection[int]) -> None:

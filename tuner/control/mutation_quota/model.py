@@ -55,7 +55,7 @@ class MutationLimits:
     samples: int = SAMPLES  # controller.quota.window.num
     window_s: float = WINDOW_S  # controller.quota.window.size.seconds
     rate_per_s_max: float = 5_000.0  # Highest total.
-    # Quotas may add up to this multiple of the total, because tenants are rarely active at once (KIP-599: "safe to over
+    # Quotas may add up to this multiple of the total, because tenants are rarely active at the same time (KIP-599: "safe to over
     # allocate"). With 2, the quotas of idle tenants may add up to a whole total while active tenants use another.
     over_allocation: float = 2.0
     tenants_max: int = 2_000  # Quotas by name. Beyond it only <default> applies, because client-ids may be random.

@@ -32,7 +32,7 @@ CYCLE_REASONS: Mapping[Reason, ReasonText] = MappingProxyType(
             advice="preview the rules with `rheostat config schedule`; an override of an operator precedes them",
         ),
         Reason.CLEARED_BY_TOOL: ReasonText(
-            cause="another tool removed all rates of the tuner at once",
+            cause="another tool removed all rates of the tuner at the same time",
             effect="no longer restores these rates, and sets new rates for the moves that still run",
             advice="while rheostat acts, run `kafka-reassign-partitions --verify` only with `--preserve-throttles`",
         ),

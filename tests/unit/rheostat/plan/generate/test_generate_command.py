@@ -121,8 +121,11 @@ ALIVE, KNOWN = (1, 2, 3), (1, 2, 3, 9)
         (PlanRequest(replace=["2"]), "--replace: expected OLD=NEW such as 2=5, found '2'"),
         (PlanRequest(replace=["2=x"]), "found '2=x'"),
         (PlanRequest(replace=["2=3", "2=4"]), "--replace: broker 2 is given twice"),
-        (PlanRequest(replace=["2=3", "3=4"]), "--replace: broker 3 cannot be replaced and be a replacement at once"),
-        (PlanRequest(replace=["2=2"]), "--replace: broker 2 cannot be replaced and be a replacement at once"),
+        (
+            PlanRequest(replace=["2=3", "3=4"]),
+            "--replace: broker 3 cannot be replaced and be a replacement at the same time",
+        ),
+        (PlanRequest(replace=["2=2"]), "--replace: broker 2 cannot be replaced and be a replacement at the same time"),
     ],
 )
 def test_plan_request_check_names_wrong_option(asked: PlanRequest, named: str) -> None:
