@@ -170,7 +170,7 @@ def test_storm_without_quotas_is_found_and_its_command_tames_it(tmp_path: Path) 
                 found = parts.until("the storm is found", lambda: course.look()["storm"], 90)
                 found_s = course.mark("found")
                 assert found["tenants"] == []
-                assert "only once a mutation quota has been set" in found["tenant_unknown_reason"]
+                assert "only after a mutation quota has been set" in found["tenant_unknown_reason"]
                 page = course.page()
                 assert "Storm since" in page
                 [command] = found["commands"]

@@ -149,7 +149,7 @@ def test_objective_off_leaves_the_rescue(text: str, env: dict[str, str]) -> None
     [
         (GOOD + "  objective: off\n" + CAPACITY, "f.yaml:6: tuner: capacity is used with an objective only"),
         (GOOD + "  objective: {mode: share, share_max: 0.2}\n", "f.yaml:6: tuner: mode share needs capacity"),
-        (OBJECTIVE.replace("50}", "50, tolerance: 0.2}") + CAPACITY, "tolerance is for latency_ms auto"),
+        (OBJECTIVE.replace("50}", "50, tolerance: 0.2}") + CAPACITY, "tolerance applies only with latency_ms: auto"),
         (OBJECTIVE.replace("50}", "quick}") + CAPACITY, "f.yaml:8: tuner.objective.latency_ms:"),
         (GOOD + "  objective: {tolerance: 0}\n", "tuner.objective.tolerance: input should be greater than or equal to 0.1"),
         (OBJECTIVE.replace("50}", "0}") + CAPACITY, "f.yaml:8: tuner.objective.latency_ms: input should be greater than 0"),

@@ -111,7 +111,7 @@ def test_storm_without_accounts_says_why_no_tenant_is_named(rig: Rig) -> None:
     found = storm(rig)
     assert found["tenants"] == []
     assert (
-        "Kafka counts the partitions of each tenant only once a mutation quota has been set"
+        "Kafka counts the partitions of each tenant only after a mutation quota has been set"
         in found["tenant_unknown_reason"]
     )
     [command] = found["commands"]

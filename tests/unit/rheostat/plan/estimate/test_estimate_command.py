@@ -121,7 +121,7 @@ def test_start_needs_the_live_cluster(files: list[str]) -> None:
 
 def test_start_with_other_options_is_refused(files: list[str], tmp_path: Path) -> None:
     config = ("--config", "rheostat.yaml")
-    assert "--start and --within: a forecast has another rate each hour" in refused(
+    assert "--start and --within: the rate of a forecast changes each hour" in refused(
         files[0], *config, "--start", "best", "--within", "2h"
     )
     assert "--plot draws the forecast of --start" in refused(*files, "--plot", str(tmp_path / "a.svg"))
