@@ -21,10 +21,10 @@ EXIT_TERMINATED = 143
 EXIT_CODES = {
     EXIT_DONE: "done, and no problem was found",
     EXIT_NOT_WELL: "a problem was found, or the request was not completed",
-    EXIT_BAD_INPUT: "an argument or a file cannot be used, nothing was changed",
+    EXIT_BAD_INPUT: "an argument or a file cannot be used; nothing was changed",
     EXIT_UNREACHABLE: "the cluster does not answer",
     EXIT_NOT_ACKNOWLEDGED: "the order is recorded, but no tuner has acknowledged it",
-    EXIT_NOT_CONFIRMED: "not confirmed, nothing was changed",
+    EXIT_NOT_CONFIRMED: "not confirmed; nothing was changed",
     EXIT_FAULT: "an internal error of rheostat",
     EXIT_HUNG_UP: "ended because the terminal was closed",
     EXIT_INTERRUPTED: "ended by Ctrl-C",

@@ -71,7 +71,7 @@ class CollectorMetric:
     ROUNDS = _counter("rheostat_collector_rounds_total", unit=Unit.COUNT, labels=_CLUSTER,
         meaning="Collection rounds started.")
     LATE_ROUNDS = _counter("rheostat_collector_late_rounds_total", unit=Unit.COUNT, labels=_CLUSTER,
-        meaning="Rounds that took longer than the interval, or ended before every node was scraped.")
+        meaning="Collection rounds that took longer than the interval, or ended before every node was scraped.")
     ROUND_SECONDS = _gauge("rheostat_collector_round_seconds", unit=Unit.SECONDS, labels=_CLUSTER,
         meaning="Duration of the last round in seconds.")
     RECORDS = _counter("rheostat_collector_records_total", unit=Unit.COUNT, labels=_CLUSTER,
