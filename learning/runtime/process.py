@@ -171,8 +171,9 @@ class LearnLoop:
         counts.brokers_left_out, counts.tenants_left_out = brokers, tenants
         if is_new:
             log.warning(
-                "the history has more brokers or tenants than are learned; those that were seen least have no profile and no "
-                "events. Check who may write to the signals and the history, and whether client ids contain names of pods",
+                "the history has more brokers or tenants than learn can keep; those with the fewest periods have no profile "
+                "and no events. Check who may write to the signals and the history, and whether client ids contain names of "
+                "pods",
                 brokers_left_out=brokers,
                 brokers_max=BROKERS_MAX,
                 tenants_left_out=tenants,

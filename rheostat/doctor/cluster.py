@@ -291,7 +291,8 @@ def names_on_record(settings: Settings, brokers: list[int]) -> Iterator[Finding]
         yield Finding(
             "cluster name",
             FindingVerdict.ADVICE,
-            f"on this Kafka cluster {other_names}, besides {settings.cluster!r} with {recorded.holdings}",
+            f"the journal of this Kafka cluster also has settings under other names: {other_names}. The name "
+            f"{settings.cluster!r} has {recorded.holdings}",
             "run `rheostat release` with `cluster` set to the other name: it restores the settings of that name",
         )
     else:
@@ -299,7 +300,7 @@ def names_on_record(settings: Settings, brokers: list[int]) -> Iterator[Finding]
             "cluster name",
             FindingVerdict.FAILED,
             f"{settings.cluster!r} has nothing on record on this Kafka cluster, and {other_names}: a tuner named "
-            f"{settings.cluster!r} waits until that is restored",
+            f"{settings.cluster!r} waits until these settings are restored",
             f"set cluster: {next(iter(recorded.holdings_by_alias))}, or run `rheostat release` once with that name",
         )
 

@@ -135,7 +135,9 @@ class LaggingBroker(BaseModel):
     client_id: str | None = Field(description="the fetcher thread that is the cause")
     topic: str | None = Field(description="the partition that lacks the most messages")
     partition: int | None
-    better_fetchers: int | None = Field(description="the num.replica.fetchers that separates the busy partitions")
+    better_fetchers: int | None = Field(
+        description="the value of num.replica.fetchers that separates the busy partitions"
+    )
 
 
 class ReplicationLag(BaseModel):

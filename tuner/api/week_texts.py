@@ -56,7 +56,7 @@ def _model_text(direction: str, forecast: LoadForecast) -> str | None:
     if not any(value is not None for value in forecast.bytes_per_s):
         return None
     name = forecast.model.replace("_", " ") or "not named"
-    text = f"Clients {direction}: the model with the most weight is {name}"
+    text = f"Client bytes {direction}: the model with the most weight is {name}"
     errors = dict(zip(HORIZONS_H, forecast.error_bytes_per_s, strict=False))
     error = errors.get(_ERROR_HORIZON_H)
     if error is None:

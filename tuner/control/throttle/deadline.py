@@ -121,5 +121,6 @@ def explain_deadline_miss(miss: DeadlineMiss, side: BrokerSide, load: SideLoad, 
         return None
     end = "never ends" if math.isinf(miss.ends_s) else f"ends {span_text(miss.late_s)} after finish_at"
     return (
-        f"too late for the deadline, with the {side_name(miss.side)}, which {end}: its explanation says what to change"
+        f"too late for the deadline, because of the {side_name(miss.side)}, which {end}: the decision about that throttle "
+        "says what to change"
     )

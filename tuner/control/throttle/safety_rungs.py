@@ -206,7 +206,9 @@ def _hold_if_destinations_down(case: SideCase) -> Decision | None:
         return None
     names = formatting.brokers(sorted(destinations))
     return case.hold(
-        Reason.BROKER_DOWN, f"nothing is copied onto {names}, not alive: bring it back, or cancel its part of the move"
+        Reason.BROKER_DOWN,
+        f"nothing is copied onto {names}, because this destination is not alive: bring it back, or "
+        "cancel its part of the move",
     )
 
 

@@ -79,8 +79,8 @@ def test_deadline_explanation_of_other_sides_names_the_slowest() -> None:
     assert found is not None
     assert (found.side, found.late_s) == (SOURCE, 70.0)
     assert explain_deadline_miss(found, TARGET, loads[TARGET], courses[TARGET]) == (
-        "too late for the deadline, with the broker 1 leader throttle, which ends 70 s after finish_at: its explanation "
-        "says what to change"
+        "too late for the deadline, because of the broker 1 leader throttle, which ends 70 s after finish_at: the decision "
+        "about that throttle says what to change"
     )
     assert explain_deadline_miss(replace(found, left_s=40.0), TARGET, loads[TARGET], courses[TARGET]) is None
 
