@@ -22,8 +22,8 @@ _REFUSALS: dict[int | str, dict[str, Any]] = {
     404: {"model": response_models.ErrorBody, "description": "unknown id"},
     503: {
         "model": response_models.ErrorBody,
-        "description": "the history is still being read, or cannot be read, or too many requests at the same time; Retry-After says when to "
-        "try again",
+        "description": "the history is still being read, or cannot be read, or too many requests at the same time; "
+        "Retry-After says when to try again",
     },
 }
 

@@ -4,7 +4,8 @@ The estimate of a kind lies between the highest rate that kept the objective and
 the pressure would be 1, if the logarithm of the pressure grows in proportion to that of the rate. The two rates are its spread.
 
 The proposal follows KIP-599. The worst case decides: the kind and size with the lowest rate that was kept. A reserve is left for
-the load that the calibration did not have. Tenants are rarely active at the same time, so their quotas may add up to more than the total.
+the load that the calibration did not have. Tenants are rarely active at the same time, so their quotas may add
+up to more than the total.
 """
 
 from __future__ import annotations

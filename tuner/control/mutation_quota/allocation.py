@@ -2,8 +2,8 @@
 
     total → minus the use of unmanaged tenants → max–min shares → at least the standing share → writes
 
-Quotas may add up to more than the total (``over_allocation``), because tenants are rarely active at the same time. The surplus is divided by
-weight into standing shares: quotas that idle tenants keep, so that they can start without waiting.
+Quotas may add up to more than the total (``over_allocation``), because tenants are rarely active at the same time. The
+surplus is divided by weight into standing shares: quotas that idle tenants keep, so that they can start without waiting.
 
 Invariant: managed quotas add up to at most ``over_allocation`` times the allocated rate, except for guaranteed rates and for new
 tenants, which the ``<default>`` quota serves. Only exempt tenants become unlimited. No quota of another tool is changed.

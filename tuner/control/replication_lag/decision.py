@@ -36,7 +36,8 @@ class LagDiagnosis:
         sources: the leaders behind which the broker lags, the largest lag first; empty: not known.
         thread: the fetcher thread with the largest lag, as Kafka names it; None: the cause is not one thread.
         topic, partition: the partition with the largest lag; None: not known.
-        better_fetchers: the value of num.replica.fetchers that separates the busy partitions; None: no value is clearly better, or unknown.
+        better_fetchers: the value of num.replica.fetchers that separates the busy partitions; None: no value is clearly better,
+            or unknown.
     """
 
     broker: int

@@ -89,7 +89,9 @@ def test_rules_of_one_name_are_refused() -> None:
 
 def test_rule_for_objective_needs_one() -> None:
     assert "rule office hours: mode and tolerance change the objective" in fault(OFFICE, objective=False)
-    assert "rule office hours: tolerance applies only with latency_ms: auto" in fault(OFFICE, objective={"latency_ms": 50})
+    assert "rule office hours: tolerance applies only with latency_ms: auto" in fault(
+        OFFICE, objective={"latency_ms": 50}
+    )
 
 
 def test_rule_for_ceiling_needs_no_objective() -> None:
