@@ -16,7 +16,7 @@ _SOURCES = {
 _BOUNDS = {
     Bound.EXACT: "",
     Bound.AT_LEAST: "; the true rate is higher if some were created and deleted in between",
-    Bound.AT_MOST: "; the true rate is lower, because this node counts each request that it forwards to itself twice",
+    Bound.AT_MOST: "; the true rate is lower, because this node counts twice each request that it forwards to itself",
 }
 _PREFIXES = {Bound.EXACT: "", Bound.AT_LEAST: "at least ", Bound.AT_MOST: "at most "}
 _RATES = (

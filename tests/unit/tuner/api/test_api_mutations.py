@@ -71,7 +71,7 @@ def test_rates_without_quota_name_their_source(rig: Rig) -> None:
         "refused_from_version": 6,
     }  # fmt: skip
     assert (found["storm"], found["accounted_per_s"], found["tenants"]) == (None, None, [])
-    assert "once a mutation quota has been set" in found["tenants_unknown_reason"]
+    assert "after a mutation quota has been set" in found["tenants_unknown_reason"]
     page = text_of(rig, "controller")
     for words in (
         "Partitions created and deleted 64 changes of the number of partitions",
