@@ -72,7 +72,7 @@ dist: venv ## wheel and sdist in dist/, with the list of components (SBOM), lice
 	cp requirements.lock dist/
 	cd dist && sha256sum * > SHA256SUMS
 
-audit: venv ## known vulnerabilities of the locked packages; exit code 3 if the database does not answer
+audit: venv ## known vulnerabilities of the locked packages; says so if the database does not answer (error 3)
 	$(BIN)/python -m dist_build.audit
 
 screenshots: venv ## the pictures of the page in README and docs, taken again
