@@ -78,7 +78,7 @@ RUN RHEOSTAT_CACHE_DIR=/opt/rheostat/cache PYTHONDONTWRITEBYTECODE=1 /opt/venv/b
 
 # --root puts the installed files, and nothing of what was there before, into a tree that is one small layer.
 FROM dependencies AS project
-COPY pyproject.toml README.md /src/
+COPY pyproject.toml README.md compose.yaml .env /src/
 COPY conf/ /src/conf/
 COPY dashboards/ /src/dashboards/
 COPY deploy/ /src/deploy/

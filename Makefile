@@ -66,11 +66,11 @@ lock: $(UV) ## write requirements*.lock again from pyproject.toml
 	$(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --extra dev -c requirements.lock pyproject.toml -o requirements-dev.lock
 
 dist: venv ## wheel and sdist in dist/, with the list of components (SBOM), licences, lock file and checksums beside them
-	rm -rf dist
+	rm -f dist/*.*
 	$(BIN)/python -m hatchling build -d dist
 	$(BIN)/python -m dist_build.sbom dist
 	cp requirements.lock dist/
-	cd dist && sha256sum * > SHA256SUMS
+	cd dist && sha256sum rheostat-* requirements.lock > SHA256SUMS
 
 audit: venv ## known vulnerabilities of the locked packages; says so if the database does not answer (error 3)
 	$(BIN)/python -m dist_build.audit

@@ -24,11 +24,12 @@ from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 from packageurl import PackageURL
 
-from dist_build.components import LOCK, PackagedComponent, jvm_components, python_components
+from dist_build.components import DEBIAN, JVM, LOCK, PYTHON, PackagedComponent, jvm_components, python_components
 
 _NAME = "rheostat"
 _LICENCE = "Apache-2.0"
 _EPOCH_S_DEFAULT = 1_580_601_600  # As hatchling gives to the files of a wheel.
+_KINDS = {PYTHON: "Python", DEBIAN: "Debian"}
 
 
 def all_components() -> list[PackagedComponent]:
@@ -36,52 +37,68 @@ def all_components() -> list[PackagedComponent]:
     return [*python_components(LOCK.read_text(encoding="utf-8")), *jvm_components()]
 
 
-def sbom_json(components: Iterable[PackagedComponent], epoch_s: int) -> str:
+def epoch_s() -> int:
+    """Returns the time for a bill, in seconds since 1970: SOURCE_DATE_EPOCH, or a fixed one."""
+    return int(os.environ.get("SOURCE_DATE_EPOCH", _EPOCH_S_DEFAULT))
+
+
+def sbom_json(components: Iterable[PackagedComponent], time_s: int, *, is_image: bool = False) -> str:
     """Returns the bill of materials.
 
     Args:
-        epoch_s: the time in the bill, in seconds since 1970.
+        time_s: the time in the bill, in seconds since 1970.
+        is_image: the components are those of a container image.
 
     Raises:
         ValueError: the bill does not fit CycloneDX's schema.
     """
-    program = Component(
+    subject = Component(
         name=_NAME,
         version=version(_NAME),
-        type=ComponentType.APPLICATION,
+        type=ComponentType.CONTAINER if is_image else ComponentType.APPLICATION,
         bom_ref=_NAME,
         licenses=[LicenseFactory().make_from_string(_LICENCE)],
     )
-    bom = Bom(components=[_component(component) for component in components])
-    bom.metadata.component = program
-    bom.metadata.timestamp = datetime.fromtimestamp(epoch_s, UTC)
-    bom.register_dependency(program, bom.components)
-    content = " ".join(sorted(f"{c.purl} {len(c.hashes)}" for c in bom.components))
-    bom.serial_number = uuid.uuid5(uuid.NAMESPACE_URL, f"{_NAME} {program.version} {content}")
-    text = JsonV1Dot6(bom).output_as_string(indent=1)
+    described = list(components)
+    bom = Bom(components=[_component(component) for component in described])
+    bom.metadata.component = subject
+    bom.metadata.timestamp = datetime.fromtimestamp(time_s, UTC)
+    bom.register_dependency(subject, bom.components)
+    content = " ".join(sorted(f"{c.package_url} {c.digests}" for c in described))
+    bom.serial_number = uuid.uuid5(uuid.NAMESPACE_URL, f"{_NAME} {subject.version} {content}")
+    text: str = JsonV1Dot6(bom).output_as_string(indent=1)
     if (fault := JsonStrictValidator(SchemaVersion.V1_6).validate_str(text)) is not None:
         raise ValueError(f"the bill of materials does not fit the schema of CycloneDX 1.6: {fault}")
     return text + "\n"
 
 
-def _component(component: PackagedComponent) -> Component:
+def _component(component: PackagedComponent, *, inside: str = "") -> Component:
+    """Returns the entry of a component.
+
+    Args:
+        inside: the reference of the component that contains it, since references must be unique in a bill.
+    """
     hashes = [HashType(alg=HashAlgorithm.SHA_256, content=digest) for digest in component.digests]
     properties = [Property(name="rheostat:used-for", value=use) for use in component.used_for]
     if component.condition:
         properties.append(Property(name="rheostat:environment-marker", value=component.condition))
-    url = PackageURL.from_string(component.package_url)
+    # A Python package has a file for each system, so the digests are those of its files, and not of the component.
+    is_python = component.kind == PYTHON
+    reference = f"{inside}{component.package_url}"
+    if hashes and not is_python:
+        reference += f"#{component.digests[0][:12]}"
     return Component(
         name=component.name,
-        version=component.version,
+        version=component.version or None,
         group=component.group or None,
         type=ComponentType.LIBRARY,
-        bom_ref=component.package_url,
-        purl=url,
-        licenses=[LicenseFactory().make_from_string(component.licence)],
-        # A Python package has a file for each system, so the digests are those of its files, and not of the component.
-        hashes=hashes if component.group else [],
-        external_references=[] if component.group else [_files_on_pypi(component, hashes)],
+        bom_ref=reference,
+        purl=PackageURL.from_string(component.package_url),
+        licenses=[LicenseFactory().make_from_string(component.licence)] if component.licence else [],
+        hashes=[] if is_python else hashes,
+        external_references=[_files_on_pypi(component, hashes)] if is_python and hashes else [],
         properties=properties,
+        components=[_component(part, inside=f"{reference}/") for part in component.parts],
     )
 
 
@@ -98,18 +115,20 @@ def licences_page(components: Iterable[PackagedComponent]) -> str:
     lines = [
         f"# Licences of {_NAME} {version(_NAME)} and its components",
         "",
-        f"{_NAME} itself: {_LICENCE}. PySpark contains the jars of Apache Spark; their licences are in its folder `licenses`. The "
-        "page of the tuner contains htmx (0BSD) and uPlot (MIT).",
+        f"{_NAME} itself: {_LICENCE}. The licences of the jars inside of PySpark are in its folder `licenses`, and those of a "
+        "Debian package in `/usr/share/doc`. The page of the tuner contains htmx (0BSD) and uPlot (MIT).",
         "",
         "| component | version | licence | kind |",
         "|---|---|---|---|",
     ]
     for component in components:
-        kind = f"JVM: {', '.join(component.used_for)}" if component.group else "Python"
+        kind = _KINDS.get(component.kind, "JVM")
+        if component.used_for:
+            kind += f": {', '.join(component.used_for)}"
         if component.condition:
             kind += f", if {component.condition}"
-        name = f"{component.group}:{component.name}" if component.group else component.name
-        lines.append(f"| {name} | {component.version} | {component.licence} | {kind} |")
+        name = f"{component.group}:{component.name}" if component.kind == JVM else component.name
+        lines.append(f"| {name} | {component.version} | {component.licence or 'not named'} | {kind} |")
     return "\n".join(lines) + "\n"
 
 
@@ -121,9 +140,8 @@ def main(arguments: Sequence[str]) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     components = all_components()
     stem = f"{_NAME}-{version(_NAME)}"
-    epoch_s = int(os.environ.get("SOURCE_DATE_EPOCH", _EPOCH_S_DEFAULT))
     for name, text in (
-        (f"{stem}.cdx.json", sbom_json(components, epoch_s)),
+        (f"{stem}.cdx.json", sbom_json(components, epoch_s())),
         (f"{stem}.licences.md", licences_page(components)),
     ):
         (folder / name).write_text(text, encoding="utf-8")

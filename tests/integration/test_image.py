@@ -30,6 +30,8 @@ from testcontainers.core.container import DockerContainer
 from testcontainers.core.image import DockerImage
 from testcontainers.core.labels import LABEL_SESSION_ID, SESSION_ID
 
+from dist_build.components import DEBIAN, JVM, LOCK, PYTHON, python_components
+from dist_build.image_sbom import components_of_image
 from rheostat.config.resources import conf_file
 from rheostat.config.settings import load_settings
 from rheostat.lab.cluster import Lab, LabSpec
@@ -122,6 +124,16 @@ def test_image_contains_the_jvm_artifacts(engine: docker.DockerClient, image: st
         assert container.get_logs()[0].decode().split() == ["True", "17"]
 
     assert_nothing_left(engine)
+
+
+def test_bill_of_materials_lists_what_the_image_contains(image: str) -> None:
+    components = components_of_image(image)
+    by_kind = {kind: {c.name: c for c in components if c.kind == kind} for kind in (DEBIAN, PYTHON, JVM)}
+    assert {"python3", "openjdk-17-jre-headless"} <= by_kind[DEBIAN].keys()
+    locked = {c.name: c.version for c in python_components(LOCK.read_text()) if not c.condition}
+    assert locked.items() <= {name.lower().replace("_", "-"): c.version for name, c in by_kind[PYTHON].items()}.items()
+    assert {"kafka-clients", "ecj", "spark-core_2.13"} <= by_kind[JVM].keys()
+    assert "spark-mllib_2.13" not in by_kind[JVM], "the Dockerfile leaves it out"
 
 
 def test_image_is_small(engine: docker.DockerClient, image: str) -> None:

@@ -7,7 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from dist_build.components import IVY, JVM_LICENCES, LOCK, installed_licence, jvm_components, python_components
+from dist_build.components import (
+    IVY,
+    JVM_LICENCES,
+    LOCK,
+    image_components,
+    installed_licence,
+    jvm_components,
+    python_components,
+)
 from rheostat.jvm.digests import read_digests
 
 TWO = """\
@@ -57,6 +65,31 @@ def test_every_jvm_artifact_has_group_and_licence() -> None:
     assert by_name["kafka-tools-api"].package_url == "pkg:maven/org.apache.kafka/kafka-tools-api@4.2.0?type=jar"
     assert by_name["kafka-clients"].used_for == ("kafka", "spark")
     assert all(c.group and c.licence for c in components)
+
+
+def test_pyspark_has_its_jars_as_parts() -> None:
+    (pyspark,) = (c for c in python_components(LOCK.read_text()) if c.name == "pyspark")
+    core = next(part for part in pyspark.parts if part.name == "spark-core_2.13")
+    assert core.package_url == f"pkg:maven/org.apache.spark/spark-core_2.13@{pyspark.version}?type=jar"
+    assert len(pyspark.parts) > 250
+    assert all(part.digests and part.name for part in pyspark.parts)
+
+
+def test_image_has_packages_of_all_kinds_and_knows_its_artifacts() -> None:
+    (known, *_) = jvm_components()
+    jar = {"name": "n", "version": "", "group": "", "licence": "", "sha256": known.digests[0]}
+    debian, python, artifact, other = image_components(
+        {
+            "debian": [{"name": "bash", "version": "5.2+b1", "architecture": "amd64", "licence": "GPL-3+"}],
+            "python": [{"name": "rich", "version": "15.0.0", "licence": "MIT"}],
+            "jars": [jar, jar | {"sha256": "f" * 64}],
+        },
+        [known],
+    )
+    assert debian.package_url == "pkg:deb/debian/bash@5.2%2Bb1?arch=amd64"
+    assert python.package_url == "pkg:pypi/rich@15.0.0"
+    assert artifact == known
+    assert other.package_url == "pkg:generic/n"
 
 
 def test_artifact_without_row_and_row_without_artifact_are_refused(tmp_path: Path) -> None:
