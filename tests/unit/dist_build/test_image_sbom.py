@@ -14,7 +14,12 @@ from dist_build.inventory import inventory
 
 FOUND = {
     "debian": [
-        {"name": "openjdk-17-jre-headless", "version": "17.0.20+8-1~deb12u1", "architecture": "amd64", "licence": "GPL-2"},
+        {
+            "name": "openjdk-17-jre-headless",
+            "version": "17.0.20+8-1~deb12u1",
+            "architecture": "amd64",
+            "licence": "GPL-2",
+        },
         {"name": "libstdc++6", "version": "12.2.0-14", "architecture": "amd64", "licence": ""},
     ],
     "python": [{"name": "rich", "version": "15.0.0", "licence": "MIT"}],
