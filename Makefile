@@ -9,7 +9,7 @@ UV := $(shell command -v uv 2>/dev/null || echo $(TOOLS)/uv/bin/uv)
 BIN := .venv/bin
 LOCKS := requirements.lock requirements-dev.lock
 PACKAGES := streaming tuner learning rheostat
-CODE := $(PACKAGES) tests benchmarks dashboards docs_build dist_build
+CODE := $(PACKAGES) tests benchmarks dashboards docs_build dist_build deploy_build
 export UV_PYTHON_DOWNLOADS := never
 
 .PHONY: help venv demo test test-fast faults stories check docs bench swarm format lock screenshots image dist audit
@@ -42,6 +42,7 @@ check: venv docs ## style, types, import rules, generated files, links of the do
 	$(BIN)/python -m dashboards.build --check
 	$(BIN)/python -m dashboards.runbook_page --check
 	$(BIN)/python -m docs_build --check
+	$(BIN)/python -m deploy_build --check
 	$(BIN)/python -m benchmarks.performance_page --check
 
 docs: venv ## the documentation site, in site/; a broken link or anchor fails
@@ -59,6 +60,7 @@ format: venv ## rewrite the code in the house format
 	$(BIN)/python -m dashboards.build
 	$(BIN)/python -m dashboards.runbook_page
 	$(BIN)/python -m docs_build
+	$(BIN)/python -m deploy_build
 	$(BIN)/python -m benchmarks.performance_page
 
 lock: $(UV) ## write requirements*.lock again from pyproject.toml

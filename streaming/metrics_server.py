@@ -1,4 +1,10 @@
-"""A small HTTP server for the metrics of collector and stream. Every path returns the metrics page.
+"""A small HTTP server for the metrics and the health of collector, stream and learn.
+
+/healthz     200 while the work of the process goes on, else 503 and why
+/readyz      200 once the process does what it is there for, else 503 and what it does now
+other paths  the metrics page
+
+The first two need no token, because the health checks of a container platform send none. They show no names of hosts.
 
 Other machines may reach the server, so they need a token, and their use of resources is bounded: connections in total and per
 address, and the time of each connection. Some connections are reserved for this machine.
@@ -22,6 +28,7 @@ from prometheus_client import CollectorRegistry, make_wsgi_app
 
 from streaming.shared.addresses import is_loopback
 from streaming.shared.connection_limits import ConnectionSlots, SlotLimits
+from streaming.shared.heartbeat import Heartbeat
 from streaming.shared.thread_watch import VitalThread
 
 log = structlog.get_logger("metrics")
@@ -47,16 +54,21 @@ class MetricsServer:
         self._server.server_close()
 
 
-def serve(registry: CollectorRegistry, host: str, port: int, token: str | None = None) -> MetricsServer:
+def serve(
+    registry: CollectorRegistry, host: str, port: int, token: str | None = None, heartbeat: Heartbeat | None = None
+) -> MetricsServer:
     """Starts the server.
 
     Args:
-        token: bearer token that other machines must send; this machine needs none.
+        token: bearer token that other machines must send for the metrics; this machine needs none.
+        heartbeat: of the work of this process; None: there are no health checks.
 
     Raises:
         OSError: the server cannot listen on the address.
     """
     page = _guarded(make_wsgi_app(registry), token)
+    if heartbeat is not None:
+        page = _with_health(page, heartbeat)
     server_class = _ThreadedV6 if ":" in host else _Threaded
     return MetricsServer(make_server(host, port, page, server_class=server_class, handler_class=_Quiet))
 
@@ -72,6 +84,22 @@ def _guarded(page: WSGIApplication, token: str | None) -> WSGIApplication:
             return page(environ, start_response)
         start_response("401 Unauthorized", [("content-type", "text/plain"), ("www-authenticate", "Bearer")])
         return [b"a token is needed: send `Authorization: Bearer ...`\n"]
+
+    return answer
+
+
+def _with_health(page: WSGIApplication, heartbeat: Heartbeat) -> WSGIApplication:
+    def answer(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        path, fault = environ.get("PATH_INFO", ""), heartbeat.fault()
+        if path == "/healthz":
+            is_well, text = fault is None, fault or "ok"
+        elif path == "/readyz":
+            is_well = fault is None and heartbeat.is_ready
+            text = fault or ("ready" if is_well else "starting")
+        else:
+            return page(environ, start_response)
+        start_response("200 OK" if is_well else "503 Service Unavailable", [("content-type", "text/plain")])
+        return [f"{text}\n".encode()]
 
     return answer
 

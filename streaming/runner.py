@@ -52,6 +52,7 @@ from streaming.standby import NoStreamLease, StreamLease, StreamStandby
 log = structlog.get_logger("stream")
 
 POLL_S = 1
+_ON_STANDBY = "on standby: another stream has the lease"
 # Number of progress reports that Spark keeps. All are read at once if batches end faster than they are polled; at most a few end
 # within a second.
 _REPORTS_KEPT = 32
@@ -79,6 +80,8 @@ class ProgressListener:
         quarantined: called when records are skipped because they end the query.
         history: called after each job that has made periods of the history, and when a pass over it fails; in another thread.
         java: called for each line that Spark's JVM prints, in another thread.
+        alive: called about every second while the query runs and Spark's JVM answers, or the stream is on standby, and before the
+            query is restarted: what the stream does; None: it is not ready.
     """
 
     progress: Callable[[Progress], None] = _ignore
@@ -90,6 +93,7 @@ class ProgressListener:
     quarantined: Callable[[quarantine.Quarantined], None] = _ignore
     history: HistoryListener = field(default_factory=HistoryListener)
     java: Callable[[JavaLine], None] = _ignore
+    alive: Callable[[str | None], None] = _ignore
 
 
 def run(
@@ -125,7 +129,9 @@ def run(
         monitor = _QueryMonitor(stop, listener, lease)
         query_parts = (spark, kafka_, topics, feeds, settings)
         warm_up = partial(pipeline.warm_up, *query_parts, Path(scratch))
-        standby = StreamStandby(lease, stop, warm_up, listener.active)
+        standby = StreamStandby(
+            lease, stop, warm_up, listener.active, lambda is_warm: listener.alive(_ON_STANDBY if is_warm else None)
+        )
 
         def keep_archive() -> None:
             # The archive is made once, so only after a query has run: before that, half of the classes are not loaded.
@@ -257,6 +263,7 @@ class _QueryMonitor:
                 if running.query.awaitTermination(POLL_S):
                     raise StreamError("The stream's Spark query was stopped from outside rheostat.")
                 self._report(running, reports)
+                self._listener.alive("the query runs")
         finally:
             # Reports the batches that ended since the last poll, unless the JVM is gone.
             with suppress(Py4JError, PySparkException, ConnectionError):
@@ -270,6 +277,7 @@ class _QueryMonitor:
         self.was_reached = self.was_reached or reports.has_reported
 
     def pause(self) -> None:
+        self._listener.alive(None)
         self._stop.wait(self.wait_s)
         self.wait_s = min(_RESTART_S_MAX, self.wait_s * 2)
 

@@ -65,16 +65,19 @@ class StreamStandby:
         stop: threading.Event,
         warm_up: Callable[[Callable[[], bool]], None],
         on_change: Callable[[bool], None],
+        on_wait: Callable[[bool], None] = lambda _: None,
     ) -> None:
         """
         Args:
             warm_up: runs the query once without output; ends early when its argument returns true.
             on_change: called with True when the stream has the lease, and with False when it becomes a standby.
+            on_wait: called again and again while the stream waits, with whether its session is warm.
         """
         self._lease = lease
         self._stop = stop
         self._warm_up = warm_up
         self._on_change = on_change
+        self._on_wait = on_wait
         self._is_warm = False
 
     def wait(self) -> bool:
@@ -83,6 +86,7 @@ class StreamStandby:
             self._on_change(False)
         until_s = time.monotonic() + WARM_UP_AFTER_S
         while not self._lease.holds() and not self._stop.wait(_POLL_S):
+            self._on_wait(self._is_warm)
             if not self._is_warm and time.monotonic() >= until_s:
                 self._is_warm = True
                 self._try_warm_up()

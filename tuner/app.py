@@ -29,6 +29,7 @@ from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.lease import Lease, lease_group
 from streaming.shared.teardown import named_teardown
 from streaming.shared.thread_watch import ThreadWatch
+from tuner.api.health import TunerHealth
 from tuner.api.load_history import load_history
 from tuner.api.metrics import make_registry
 from tuner.api.orders_api import KafkaOrderService
@@ -81,13 +82,13 @@ class TunerHooks:
 
     Attributes:
         process_metrics: metrics of the process itself.
-        on_started: called once the HTTP server answers.
+        on_started: called once the HTTP server answers, with the health of the tuner.
         reloads: settings that change while the tuner runs.
         threads: names threads that have ended by an exception; None: such threads are not reported.
     """
 
     process_metrics: Collector | None = None
-    on_started: Callable[[HttpServer], None] = lambda _: None
+    on_started: Callable[[HttpServer, TunerHealth], None] = lambda *_: None
     reloads: Reloads = field(default_factory=NoReloads)
     threads: ThreadWatch | None = None
 
@@ -183,7 +184,7 @@ def run_tuner(
         )
         server.start()
         cleanups.callback(named_teardown("http server", server.stop))
-        hooks.on_started(server)
+        hooks.on_started(server, TunerHealth(status.throttles, settings.cycle_s))
 
         client = ClusterClient(kafka, "rheostat-tuner")
         cleanups.callback(named_teardown("admin client", client.close))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import structlog
@@ -57,8 +58,12 @@ class LearnLoop:
         self._learned_day = 0  # Since 1970.
         self._unwritten: list[Profile] | None = None
 
-    def run(self, stop: threading.Event) -> None:
-        """Learns until ``stop`` is set. While Kafka does not answer, the loop tries again, with back-off."""
+    def run(self, stop: threading.Event, on_step: Callable[[bool], None] = lambda _: None) -> None:
+        """Learns until ``stop`` is set. While Kafka does not answer, the loop tries again, with back-off.
+
+        Args:
+            on_step: called after each step of the loop, also after a failed one, with whether all of the history is learned.
+        """
         retry_s = _RETRY_S_MIN
         while not stop.is_set():
             try:
@@ -67,14 +72,17 @@ class LearnLoop:
                 retry_s = _RETRY_S_MIN
             except KAFKA_ERRORS as error:
                 log.warning("the history cannot be read; trying again", error=str(error), in_s=retry_s)
+                on_step(False)
                 stop.wait(retry_s)
                 retry_s = min(_RETRY_S_MAX, 2 * retry_s)
                 continue
             if not has_read and time.monotonic() - began_s < _POLL_MS / 2000:
                 stop.wait(_POLL_MS / 1000)  # A topic that does not exist is polled in no time.
             if not self._history.is_at_end or not self._published.is_at_end:
+                on_step(False)
                 continue
             self._learn(stop)
+            on_step(not stop.is_set())
             if self._unwritten is not None and not stop.is_set():
                 if self._writer.write(self._unwritten, stop):
                     self._unwritten = None

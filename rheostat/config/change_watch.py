@@ -63,6 +63,7 @@ class ConfigWatch:
         self._is_applied = True  # The settings in use equal the file.
         self._reloads_taken = self._reloads_refused = 0
         self._reload_requested = threading.Event()
+        self._before_reload: list[Callable[[], None]] = []
         self._after_reload: list[Callable[[], None]] = []
         self._new_settings: Settings | None = None  # Reloaded, and not yet taken by the tuner.
 
@@ -85,6 +86,10 @@ class ConfigWatch:
         """Requests a reload from the thread of ``serve_reloads``, so that a signal handler may call this function."""
         self._reload_requested.set()
 
+    def before_reload(self, function: Callable[[], None]) -> None:
+        """Registers a function that is called before each requested reload."""
+        self._before_reload.append(function)
+
     def after_reload(self, function: Callable[[], None]) -> None:
         """Registers a function that is called after each requested reload."""
         self._after_reload.append(function)
@@ -95,6 +100,8 @@ class ConfigWatch:
         def serve() -> None:
             while self._reload_requested.wait():
                 self._reload_requested.clear()
+                for function in self._before_reload:
+                    function()
                 self.reload()
                 for function in self._after_reload:
                     function()

@@ -1,7 +1,10 @@
 """Reads the settings file (YAML) and the environment, and checks all values before anything starts.
 
-An environment variable overrides the file, and the file overrides the default. An error names the key, the line and the expected
-value.
+A credential overrides an environment variable, the variable overrides the file, and the file overrides the default. An error names
+the key, the line and the expected value.
+
+A credential is a file in the folder that systemd names in ``CREDENTIALS_DIRECTORY``. The file's name is a key, such as
+``kafka.sasl_password``, and its content is the value. Files with other names, such as certificates, are no settings.
 """
 
 from __future__ import annotations
@@ -28,6 +31,7 @@ from tuner.settings.tuner import TunerSettings
 
 ENV_PREFIX = "RHEOSTAT_"
 ENV_DELIMITER = "__"
+CREDENTIALS_VARIABLE = "CREDENTIALS_DIRECTORY"
 # Environment variables of rheostat that are not settings.
 _ENV_NOT_SETTINGS = {"RHEOSTAT_CACHE_DIR", "RHEOSTAT_STATE_DIR", "RHEOSTAT_IVY_SETTINGS", "RHEOSTAT_CONFIG"}
 _SCALARS = {"cluster"}  # Top-level keys that are not sections.
@@ -109,6 +113,7 @@ def parse_settings(text: str, name: str, environ: Mapping[str, str]) -> Settings
     file = YamlFile(text, name, may_be_empty=True)
     variables: dict[tuple[str, ...], str] = {}
     merged = _merge(file.body, _from_environment(environ, variables))
+    merged = _merge(merged, _from_credentials(environ, variables))
     try:
         return Settings.model_validate(merged)
     except ValidationError as error:
@@ -121,7 +126,7 @@ def _from_environment(environ: Mapping[str, str], variables: dict[tuple[str, ...
     A variable for a mapping or a list has JSON as its value.
 
     Args:
-        variables: this function adds the name of the variable for each key that a variable sets, for error messages.
+        variables: this function adds each key that a variable sets, with the text for error messages that names the variable.
     """
     values: dict[str, Any] = {}
     for variable, text in environ.items():
@@ -137,8 +142,38 @@ def _from_environment(environ: Mapping[str, str], variables: dict[tuple[str, ...
                 raise BadInputError(
                     f"environment: {variable} sets a part of a value that another variable sets as a whole: give only one of them"
                 )
-        variables[tuple(keys)] = variable
+        variables[tuple(keys)] = f"environment: {variable}"
         section[keys[-1]] = _parse_structure(text, variable) if tuple(keys) in _STRUCTURED else text
+    return values
+
+
+def _from_credentials(environ: Mapping[str, str], variables: dict[tuple[str, ...], str]) -> dict[str, Any]:
+    """Returns the settings in the folder of credentials; arguments and errors as for ``_from_environment``."""
+    folder = environ.get(CREDENTIALS_VARIABLE)
+    if not folder:
+        return {}
+    values: dict[str, Any] = {}
+    try:
+        files = sorted(Path(folder).iterdir())
+    except OSError as error:
+        raise BadInputError(f"{CREDENTIALS_VARIABLE}: {folder} cannot be read: {error.strerror or error}") from error
+    for file in files:
+        keys = tuple(file.name.split("."))
+        if len(keys) < 2 or keys[0] not in Settings.model_fields:
+            continue
+        try:
+            text = file.read_text(encoding="utf-8").rstrip("\r\n")
+        except OSError as error:
+            raise BadInputError(f"credential {file.name}: {file} cannot be read: {error.strerror or error}") from error
+        except UnicodeDecodeError as error:
+            raise BadInputError(f"credential {file.name}: {file} is not UTF-8 text (byte {error.start})") from error
+        if not text:
+            raise BadInputError(f"credential {file.name}: {file} is empty: write the value of the setting into it")
+        section = values
+        for key in keys[:-1]:
+            section = section.setdefault(key, {})
+        section[keys[-1]] = text
+        variables[keys] = f"credential {file.name}"
     return values
 
 

@@ -63,18 +63,18 @@ class YamlFile:
 
         Args:
             model: the model of the whole file.
-            variables: the environment variable of each key that was set by a variable instead of the file.
+            variables: names the environment variable or the credential of each key that was set outside the file.
         """
         # If an item of a list is wrong, pydantic also reports that the list is too short. Only an empty list really is too short.
         faults = (f for f in error.errors() if not (f["type"] == "too_short" and f["input"]))
         return [f"{self._source(fault, variables)}: {self._fault_text(fault, model)}" for fault in faults]
 
     def _source(self, fault: Any, variables: Mapping[tuple[str, ...], str]) -> str:
-        """Returns where the faulty value was set: file and line, or an environment variable."""
+        """Returns where the faulty value was set: file and line, an environment variable, or a credential."""
         at = self._place(fault)
         # A variable may set a whole structure of which only a part is wrong.
         variable = _longest_prefix(variables, at)
-        return f"{self.name}:{self.line_of(at) or 1}" if variable is None else f"environment: {variable}"
+        return f"{self.name}:{self.line_of(at) or 1}" if variable is None else variable
 
     def _place(self, fault: Any) -> Path:
         """Returns the path of the fault in the file; for a bad tag of a union, the path of the tag's key."""

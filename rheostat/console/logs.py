@@ -1,8 +1,13 @@
-"""Configures logging: one JSON object per line, or plain lines on a terminal."""
+"""Configures logging: one JSON object per line, or plain lines on a terminal.
+
+If systemd's journal reads the output, each line begins with the priority of syslog, such as ``<3>`` for an error. The journal
+removes this prefix and stores the priority in its field ``PRIORITY``.
+"""
 
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from pathlib import Path
 from typing import Any, TextIO
@@ -11,6 +16,9 @@ import structlog
 from structlog.typing import EventDict
 
 from rheostat.console.escape import escaped
+
+# Of syslog(3), by the name of the level.
+_PRIORITIES = {"critical": 2, "error": 3, "warning": 4, "info": 6, "debug": 7}
 
 
 def set_up_logs(stream: TextIO | None = None, **fields: str) -> None:
@@ -23,6 +31,9 @@ def set_up_logs(stream: TextIO | None = None, **fields: str) -> None:
     out = stream if stream is not None else sys.stderr
     as_json = not out.isatty()
     renderer: Any = structlog.processors.JSONRenderer() if as_json else structlog.dev.ConsoleRenderer(pad_event_to=0)
+
+    if is_journal(out):
+        renderer = _with_priority(renderer)
 
     def add_fields(_logger: Any, _method: str, line: EventDict) -> EventDict:
         return {**fields, **line} if as_json else line
@@ -45,6 +56,26 @@ def set_up_logs(stream: TextIO | None = None, **fields: str) -> None:
     # Py4J logs a traceback for each call to a JVM that has ended. Its callers report the error.
     for handler in logging.getLogger().handlers:
         handler.addFilter(lambda record: "py4j" not in Path(record.pathname).parts)
+
+
+def is_journal(out: TextIO) -> bool:
+    """Returns whether systemd's journal reads this output. systemd names its device and inode in ``JOURNAL_STREAM``."""
+    named = os.environ.get("JOURNAL_STREAM")
+    if not named:
+        return False
+    try:
+        status = os.fstat(out.fileno())
+    except (OSError, ValueError):  # Without a file descriptor, it is no output of the process.
+        return False
+    return named == f"{status.st_dev}:{status.st_ino}"
+
+
+def _with_priority(renderer: Any) -> Any:
+    def render(logger: Any, method: str, line: EventDict) -> str:
+        priority = _PRIORITIES.get(str(line.get("level")), _PRIORITIES["info"])
+        return f"<{priority}>{renderer(logger, method, line)}"
+
+    return render
 
 
 def _escape_line(_logger: Any, _method: str, line: EventDict) -> EventDict:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -16,19 +17,29 @@ def run(config: Config, dry_run: DryRun = False) -> None:
     """Runs the collector, the stream, the tuner and learn for an existing cluster, and restarts each process that ends."""
     from rheostat.config.settings import load_settings
     from rheostat.console.logs import set_up_logs
+    from rheostat.run.part_reports import PartReports
+    from rheostat.run.service_manager import ServiceManager
     from rheostat.run.services import announce_mode, probe, stop_on_signals, with_dry_run
     from rheostat.run.sighup import reload_on_hangup
-    from rheostat.run.supervisor import Supervisor, children_for
+    from rheostat.run.supervisor import PARTS, Supervisor, children_for
+    from rheostat.run.work_reporter import WorkReporter
 
     settings = load_settings(config)
     set_up_logs()
+    manager = ServiceManager.from_environment(os.environ)
     announce_mode(with_dry_run(settings).tuner if dry_run else settings.tuner)
     stop = stop_on_signals()
     probe(settings)
-    supervisor = Supervisor(children_for(config, dry_run=dry_run, learn=settings.learn.enabled))
+    reports = PartReports(required=PARTS)
+    reports.on_reload = lambda begins: manager.reloading() if begins else manager.ready(reports.status)
+    supervisor = Supervisor(children_for(config, dry_run=dry_run, learn=settings.learn.enabled), reports=reports)
+    reporter = WorkReporter(manager, reports, stop)
+    reporter.start()
     # Only the tuner can reload its settings while it runs.
     reload_on_hangup(lambda: supervisor.send_signal("tune", signal.SIGHUP), stop)
     supervisor.run(stop)
+    reporter.close()
+    reports.close()
 
 
 def collect(config: Config, wait: WaitForCluster = False) -> None:
@@ -74,9 +85,12 @@ def _run_part(
     from rheostat.config.change_watch import ConfigWatch
     from rheostat.config.settings import load_settings
     from rheostat.console.logs import set_up_logs
-    from rheostat.errors import SetupError, ThreadEndedError
+    from rheostat.errors import ThreadEndedError
     from rheostat.run import services
+    from rheostat.run.service_manager import ServiceManager
     from rheostat.run.sighup import reload_on_hangup
+    from rheostat.run.work_reporter import WorkReporter
+    from streaming.shared.heartbeat import Heartbeat
     from streaming.shared.thread_watch import ThreadWatch
 
     environ = {**os.environ, **(variables or {})}
@@ -90,27 +104,45 @@ def _run_part(
     stop = services.stop_on_signals()
     threads = ThreadWatch(on_vital_end=stop.set)
     threads.install()
+    manager = ServiceManager.from_environment(os.environ)
     if not wait:
         services.probe(settings)
     if name == "tune":
         watch.serve_reloads()
         reload_on_hangup(watch.request_reload, stop)
-        services.run_tune(settings, stop, watch, threads)
-    elif name == "collect":
+        services.run_tune(settings, stop, watch, threads, manager)
+    else:
+        run_part = _part(name)
+        heartbeat = Heartbeat()
+        reporter = WorkReporter(manager, heartbeat, stop)
+        reporter.start()
+        run_part(settings, stop, watch.state, threads, heartbeat)
+        if stop.is_set():
+            reporter.close()
+    if threads.vital_end is not None:
+        raise ThreadEndedError(f"`rheostat {name}` has ended because its HTTP server ended: {threads.vital_end}.")
+
+
+def _part(name: str) -> Callable[..., None]:
+    """Returns the function that runs a part. It imports only the libraries of this part.
+
+    Raises:
+        SetupError: a library is missing.
+    """
+    from rheostat.errors import SetupError
+
+    if name == "collect":
         from rheostat.run.collect_service import run_collect
 
-        run_collect(settings, stop, watch.state, threads)
-    elif name == "learn":
+        return run_collect
+    if name == "learn":
         try:
             from rheostat.run.learn_service import run_learn
         except ImportError as error:
             raise SetupError(
                 f"`rheostat learn` cannot load a library: {error}. Install rheostat again, or set learn.enabled: false."
             ) from error
-        run_learn(settings, stop, watch.state, threads)
-    else:
-        from rheostat.run.stream_service import run_stream
+        return run_learn
+    from rheostat.run.stream_service import run_stream
 
-        run_stream(settings, stop, watch.state, threads)
-    if threads.vital_end is not None:
-        raise ThreadEndedError(f"`rheostat {name}` has ended because its HTTP server ended: {threads.vital_end}.")
+    return run_stream

@@ -20,6 +20,7 @@ from streaming.collector.jmx import AgentAccessError
 from streaming.collector.loop import Collector
 from streaming.metrics_server import serve
 from streaming.shared.contract import Scrape
+from streaming.shared.heartbeat import Heartbeat
 from streaming.shared.kafka import producer
 from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.part_lease import part_lease
@@ -29,6 +30,10 @@ from streaming.shared.thread_watch import ThreadWatch
 _SUMMARY_S = 60.0
 _SUMMARY_NODES_MAX = 20  # Nodes with failures in a log line; the metrics have all nodes.
 _BLOCK_MS_MAX = 500
+_JOIN_S_MAX = (
+    5.0  # Kafka answers the first member of a group after 3 s by default. After that, a standby really is one.
+)
+_ROUNDS_MISSED_MAX = 12  # As for the cycles of the tuner: then the collector hangs.
 
 
 def run_collect(
@@ -36,6 +41,7 @@ def run_collect(
     stop: threading.Event,
     config: Callable[[], ConfigState] | None = None,
     threads: ThreadWatch | None = None,
+    heartbeat: Heartbeat | None = None,
 ) -> None:
     """Runs the collector until ``stop`` is set.
 
@@ -43,16 +49,32 @@ def run_collect(
         SetupError: the files for the JMX agents cannot be read, or the HTTP port is taken.
     """
     log = structlog.get_logger("collector")
+    heartbeat = heartbeat or Heartbeat()
     # A slow broker must not delay a round for longer than a slow JMX agent does.
     round_kafka = settings.kafka.model_copy(update={"request_timeout_s": settings.collector.timeout_s})
     try:
         settings.collector.access_files().load()
     except AgentAccessError as error:
         raise SetupError(f"The collector cannot start: {error}.") from error
-    until_topics(settings, stop, [settings.topic_names().metrics])
-    if stop.is_set():
-        return
+    counts = Counts()
     with ExitStack() as stack:
+        http_field = {}
+        if settings.collector.http.port is not None:
+            host, port = settings.collector.http.host, settings.collector.http.port
+            try:
+                process_metrics = ProcessMetricsCollector(settings.cluster, "collect", config, threads=threads)
+                registry = collector_metrics.registry_of(settings.cluster, counts, process_metrics)
+                server = serve(registry, host, port, settings.collector.http.token, heartbeat)
+            except OSError as error:
+                raise SetupError(
+                    f"The collector cannot listen on {host}:{port}: {error.strerror or error}. Stop the process that listens "
+                    "there, or set collector.http.port (or host)."
+                ) from error
+            stack.callback(server.close)
+            http_field = {"http": f"http://{host}:{server.port}/metrics"}
+        until_topics(settings, stop, [settings.topic_names().metrics], heartbeat)
+        if stop.is_set():
+            return
         client = stack.enter_context(ClusterClient(round_kafka, "rheostat-collector"))
         scan_client = stack.enter_context(ClusterClient(settings.kafka, "rheostat-full-scan"))
         recovery_client = stack.enter_context(ClusterClient(settings.kafka, "rheostat-collector-recovery"))
@@ -61,7 +83,6 @@ def run_collect(
         lease = stack.enter_context(
             part_lease(settings.kafka, settings.cluster, "collect", settings.topic_names().metrics)
         )
-        counts = Counts()
         publish = _ScrapeSender(sender, settings.topic_names().metrics, settings.collector.interval_s, counts).publish
         collector = Collector(
             settings.collector,
@@ -74,23 +95,17 @@ def run_collect(
             counts=counts,
             may_act=lease.acts,
         )
-        http_field = {}
-        if settings.collector.http.port is not None:
-            host, port = settings.collector.http.host, settings.collector.http.port
-            try:
-                process_metrics = ProcessMetricsCollector(settings.cluster, "collect", config, threads=threads)
-                registry = collector_metrics.registry_of(settings.cluster, counts, process_metrics)
-                server = serve(registry, host, port, settings.collector.http.token)
-            except OSError as error:
-                raise SetupError(
-                    f"The collector cannot listen on {host}:{port}: {error.strerror or error}. Stop the process that listens "
-                    "there, or set collector.http.port (or host)."
-                ) from error
-            stack.callback(server.close)
-            http_field = {"http": f"http://{host}:{server.port}/metrics"}
         threading.Thread(target=_summarise, args=(counts, stop), name="summary", daemon=True).start()
         log.info("collector started", cluster=settings.cluster, interval_s=settings.collector.interval_s, **http_field)
-        collector.run(stop)
+        round_s_max = settings.collector.interval_s + settings.collector.timeout_s
+        joined_s = time.monotonic()
+
+        def stepped() -> None:
+            status = "measures" if counts.active else "on standby: another collector has the lease"
+            is_ready = counts.active or time.monotonic() - joined_s > _JOIN_S_MAX
+            heartbeat.beat(_ROUNDS_MISSED_MAX * round_s_max, status, ready=is_ready)
+
+        collector.run(stop, stepped)
 
 
 class _ScrapeSender:

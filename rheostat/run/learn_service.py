@@ -17,12 +17,14 @@ from rheostat.config.settings import Settings
 from rheostat.errors import SetupError
 from rheostat.run.services import until_topics
 from streaming.metrics_server import serve
+from streaming.shared.heartbeat import Heartbeat
 from streaming.shared.kafka import consumer, producer
 from streaming.shared.kafka.clients import close_producer
 from streaming.shared.process_metrics import ConfigState, ProcessMetricsCollector
 from streaming.shared.thread_watch import ThreadWatch
 
 _CLOSE_S_MAX = 5.0
+_STEP_S_MAX = 900.0  # To learn five weeks of 1,000 brokers takes a minute of processor time, at the lowest priority.
 
 
 def run_learn(
@@ -30,6 +32,7 @@ def run_learn(
     stop: threading.Event,
     config: Callable[[], ConfigState] | None = None,
     threads: ThreadWatch | None = None,
+    heartbeat: Heartbeat | None = None,
 ) -> None:
     """Learns from the history until ``stop`` is set.
 
@@ -38,9 +41,7 @@ def run_learn(
     """
     log = structlog.get_logger("learn")
     topics, http = settings.topic_names(), settings.learn.http
-    until_topics(settings, stop, [topics.history, topics.profiles])
-    if stop.is_set():
-        return
+    heartbeat = heartbeat or Heartbeat()
     counts = LearnCounts()
     with ExitStack() as stack:
         http_field = {}
@@ -48,7 +49,11 @@ def run_learn(
             process_metrics = ProcessMetricsCollector(settings.cluster, "learn", config, threads=threads)
             try:
                 server = serve(
-                    learn_registry(settings.cluster, counts, process_metrics), http.host, http.port, http.token
+                    learn_registry(settings.cluster, counts, process_metrics),
+                    http.host,
+                    http.port,
+                    http.token,
+                    heartbeat,
                 )
             except OSError as error:
                 raise SetupError(
@@ -57,6 +62,9 @@ def run_learn(
                 ) from error
             stack.callback(server.close)
             http_field = {"http": f"http://{http.host}:{server.port}/metrics"}
+        until_topics(settings, stop, [topics.history, topics.profiles], heartbeat)
+        if stop.is_set():
+            return
 
         def follower(topic: str) -> TopicFollower:
             reader = consumer(settings.kafka, "rheostat-learn", auto_offset_reset="earliest")
@@ -68,4 +76,10 @@ def run_learn(
         writer = ProfileWriter(sender, topics.profiles, settings.cluster, counts)
         log.info("learn started", cluster=settings.cluster, **http_field)
         loop = LearnLoop(settings.cluster, follower(topics.history), follower(topics.profiles), writer, counts)
-        loop.run(stop)
+
+        def stepped(is_current: bool) -> None:
+            status = "the profiles are current" if is_current else None
+            heartbeat.beat(_STEP_S_MAX, status, ready=is_current)
+
+        heartbeat.beat(_STEP_S_MAX, "reads the history")
+        loop.run(stop, stepped)

@@ -11,7 +11,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from streaming.shared.deferred_interrupts import DeferredInterrupts
@@ -52,8 +52,13 @@ def _nice_session(nice: int) -> None:
         os.close(file)
 
 
-def spawn(command: Sequence[str], *, log: Path | int, nice: int = 0) -> subprocess.Popen[bytes]:
+def spawn(
+    command: Sequence[str], *, log: Path | int, nice: int = 0, environ: Mapping[str, str] | None = None
+) -> subprocess.Popen[bytes]:
     """Starts a child in its own session, with its output in ``log``; ``nice`` as in nice(1).
+
+    Args:
+        environ: the environment of the child; None: that of this process.
 
     Only the main thread may call this, because the kernel kills the child when the thread that started it ends.
     """
@@ -67,6 +72,7 @@ def spawn(command: Sequence[str], *, log: Path | int, nice: int = 0) -> subproce
                 stdout=out,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                env=environ,
                 preexec_fn=_before_exec(os.getpid(), nice),
             )
     except BaseException:

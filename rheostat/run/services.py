@@ -18,7 +18,10 @@ from rheostat.connectivity.advice import failure_text, is_connected, remedies
 from rheostat.connectivity.probe import probe_servers
 from rheostat.errors import BadInputError, CommandError, SetupError, UnreachableError
 from rheostat.run.address_file import write_address
+from rheostat.run.service_manager import ServiceManager
 from rheostat.run.sighup import SettingsReloads
+from rheostat.run.work_reporter import WorkReporter
+from streaming.shared.heartbeat import Heartbeat
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError
 from streaming.shared.process_metrics import ProcessMetricsCollector
 from streaming.shared.thread_watch import ThreadWatch
@@ -28,6 +31,7 @@ from tuner.settings.tuner import TunerSettings
 
 PROBE_S_MAX = 5.0  # So that an operator gets an answer within 10 s, including the start of Python.
 _RETRY_S_MAX = 30.0
+_REQUESTS_MAX = 20  # More than one attempt to create or check the topics makes.
 
 
 def stop_on_signals() -> threading.Event:
@@ -85,7 +89,7 @@ def probe(settings: Settings) -> None:
             ) from error
 
 
-def until_topics(settings: Settings, stop: threading.Event, used: Collection[str]) -> None:
+def until_topics(settings: Settings, stop: threading.Event, used: Collection[str], heartbeat: Heartbeat) -> None:
     """Creates or checks rheostat's topics; waits, with back-off, until the cluster answers.
 
     Args:
@@ -93,6 +97,7 @@ def until_topics(settings: Settings, stop: threading.Event, used: Collection[str
     """
     log = structlog.get_logger("start")
     wait_s = 1.0
+    attempt_s_max = _RETRY_S_MAX + _REQUESTS_MAX * settings.kafka.request_timeout_s
     with ClusterClient(settings.kafka, "rheostat-start") as client:
         while not stop.is_set():
             try:
@@ -101,6 +106,7 @@ def until_topics(settings: Settings, stop: threading.Event, used: Collection[str
                 return
             except ClusterError as error:
                 log.error("the cluster does not answer; trying again", error=str(error), in_s=wait_s)
+                heartbeat.beat(attempt_s_max, f"waits for the cluster: {error}")
                 stop.wait(wait_s)
                 wait_s = min(_RETRY_S_MAX, wait_s * 2)
 
@@ -110,25 +116,36 @@ def run_tune(
     stop: threading.Event,
     watch: ConfigWatch | None = None,
     threads: ThreadWatch | None = None,
+    manager: ServiceManager | None = None,
 ) -> None:
     """Runs the tuner until ``stop`` is set.
 
     Args:
         watch: watches the settings file; None: no file is watched or reloaded.
         threads: reports threads that end because of an error; None: they are not reported.
+        manager: the service manager that started this process; None: there is none.
     """
     from tuner.api.auth import CredentialsError
+    from tuner.api.health import TunerHealth
     from tuner.api.server import HttpServer
     from tuner.app import JournalError, PortError, TunerHooks, run_tuner
     from tuner.runtime.reload import NoReloads
 
     state = watch.state if watch is not None else None
 
-    def started(server: HttpServer) -> None:
+    reporters: list[WorkReporter] = []
+
+    def started(server: HttpServer, health: TunerHealth) -> None:
+        if manager is not None:
+            reporters.append(WorkReporter(manager, health, stop))
+            reporters[0].start()
         structlog.get_logger("start").info(f"The status page is at {settings.tuner.http.address(server.port)}")
         if watch is not None:
             write_address(settings.tuner.http, server.port)
             watch.after_reload(server.reload_certificate)
+            if manager is not None:
+                watch.before_reload(manager.reloading)
+                watch.after_reload(lambda: manager.ready(health.status))
 
     try:
         run_tuner(
@@ -151,3 +168,7 @@ def run_tune(
         raise BadInputError(f"The tuner does not start: {error}; see tuner.http.") from error
     except PortError as error:
         raise SetupError(f"The tuner cannot listen on {error}: set tuner.http.port.") from error
+    finally:
+        if stop.is_set():
+            for reporter in reporters:
+                reporter.close()

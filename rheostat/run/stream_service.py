@@ -28,6 +28,7 @@ from streaming.quarantine import Quarantined
 from streaming.runner import Progress, ProgressListener, run
 from streaming.shared import start_time
 from streaming.shared.class_archive import ClassArchive
+from streaming.shared.heartbeat import Heartbeat
 from streaming.shared.part_lease import PartLease, part_lease
 from streaming.shared.process_metrics import ConfigState, ProcessMetricsCollector
 from streaming.shared.thread_watch import ThreadWatch
@@ -36,6 +37,7 @@ from streaming.stream_counts import StreamCounts
 from streaming.stream_metrics import registry_of
 
 _JAVA_CHARS_MAX = 500
+_STEP_S_MAX = 300.0  # Includes the start of a query.
 _LEVELS = {"WARN": logging.WARNING, "ERROR": logging.ERROR, "FATAL": logging.CRITICAL}
 
 
@@ -44,6 +46,7 @@ def run_stream(
     stop: threading.Event,
     config: Callable[[], ConfigState] | None = None,
     threads: ThreadWatch | None = None,
+    heartbeat: Heartbeat | None = None,
 ) -> None:
     """Runs the stream until ``stop`` is set.
 
@@ -54,41 +57,15 @@ def run_stream(
     log = structlog.get_logger("stream")
     began_s = time.monotonic()
     log.info(f"Spark is starting. The first signals take about {start_time.USUAL}; until then no rate is changed.")
-    java = find_java()
-    artifacts = resolve_artifacts(log.info)
-    jars = stream_jars(artifacts, log.info)
-    archive = ClassArchive(artifacts.class_archive(java, jars))
-    topics = settings.topic_names()
-    until_topics(settings, stop, [topics.metrics, topics.signals, topics.rejects])
-    if stop.is_set():
-        return
+    heartbeat = heartbeat or Heartbeat()
     counts = StreamCounts()
-    events = _StreamLog(log, counts, began_s)
-    sources = feeds(
-        settings.kafka,
-        topics,
-        settings.stream,
-        cluster=settings.cluster,
-        own_interval_s=settings.collector.interval_s,
-    )
-    listener = ProgressListener(
-        progress=events.progressed,
-        active=events.changed_activity,
-        restart=events.restarted,
-        backlog=events.backlog_progressed,
-        backlog_failed=events.backlog_failed,
-        halved=events.halved,
-        quarantined=events.quarantined,
-        history=HistoryListener(job=counts.add_history, failed=events.history_failed),
-        java=_java_log(stop),
-    )
     with ExitStack() as stack:
         if settings.stream.http.port is not None:
             process_metrics = ProcessMetricsCollector(settings.cluster, "stream", config, threads=threads)
             registry = registry_of(settings.cluster, counts, settings.stream.slide_s, process_metrics)
             host, port = settings.stream.http.host, settings.stream.http.port
             try:
-                server = serve(registry, host, port, settings.stream.http.token)
+                server = serve(registry, host, port, settings.stream.http.token, heartbeat)
             except OSError as error:
                 raise SetupError(
                     f"The stream cannot listen on {host}:{port}: {error.strerror or error}. Stop the process that listens "
@@ -96,6 +73,34 @@ def run_stream(
                 ) from error
             stack.callback(server.close)
             log.info("the stream serves its metrics", http=f"http://{host}:{server.port}/metrics")
+        java = find_java()
+        artifacts = resolve_artifacts(log.info)
+        jars = stream_jars(artifacts, log.info)
+        archive = ClassArchive(artifacts.class_archive(java, jars))
+        topics = settings.topic_names()
+        until_topics(settings, stop, [topics.metrics, topics.signals, topics.rejects], heartbeat)
+        if stop.is_set():
+            return
+        events = _StreamLog(log, counts, began_s)
+        sources = feeds(
+            settings.kafka,
+            topics,
+            settings.stream,
+            cluster=settings.cluster,
+            own_interval_s=settings.collector.interval_s,
+        )
+        listener = ProgressListener(
+            progress=events.progressed,
+            active=events.changed_activity,
+            restart=events.restarted,
+            backlog=events.backlog_progressed,
+            backlog_failed=events.backlog_failed,
+            halved=events.halved,
+            quarantined=events.quarantined,
+            history=HistoryListener(job=counts.add_history, failed=events.history_failed),
+            java=_java_log(stop),
+            alive=lambda status: heartbeat.beat(_STEP_S_MAX, status, ready=status is not None),
+        )
         join = partial(_join, settings, topics.signals)
         try:
             run(settings.kafka, topics, sources, settings.stream, jars, stop, listener, archive, join)

@@ -1,7 +1,7 @@
 """Runs collector, stream, tuner and learn as child processes for `rheostat run`, and restarts a part that dies, with back-off.
 
-The parts are separate processes, so that a crash of one part does not end the others. At the end all parts get SIGTERM, the tuner
-first, and end in parallel.
+The parts are separate processes, so that a crash of one part does not end the others. A part whose work has stopped is killed, and
+restarted like one that died. At the end all parts get SIGTERM, the tuner first, and end in parallel.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import structlog
 
+from rheostat.run.part_reports import WATCHDOG_S, PartReports
 from rheostat.run.process import spawn
 
 log = structlog.get_logger("run")
@@ -34,6 +35,7 @@ LEARN_BACKOFF_S_MAX = (
 WELL_AFTER_S = 60.0  # A child that ran for this long has recovered: its next restart has the shortest back-off again.
 _NICE = {"stream": STREAM_NICE, LEARN: LEARN_NICE}
 _CHECK_EVERY_S = 0.2
+_KILL_S_MAX = 10.0
 _STDERR = 2  # File descriptor.
 
 
@@ -61,8 +63,14 @@ class Supervisor:
         *,
         log_to: Path | int = _STDERR,
         monotonic: Callable[[], float] = time.monotonic,
+        reports: PartReports | None = None,
     ) -> None:
+        """
+        Args:
+            reports: receives the reports of the parts; None: the parts report to no process, and a part that hangs stays.
+        """
         self.children = list(children)
+        self._reports = reports
         self._log_to = log_to
         self._monotonic = monotonic
 
@@ -78,6 +86,9 @@ class Supervisor:
     def check(self) -> None:
         """Starts the children that are due, and schedules the restart of those that died."""
         now_s = self._monotonic()
+        if self._reports is not None:
+            self._reports.receive()
+            self._kill_silent(self._reports.silent())
         for child in self.children:
             if child.process is not None and (code := child.process.poll()) is not None:
                 child.process = None
@@ -88,9 +99,23 @@ class Supervisor:
                 log.error("a process ended and will be restarted", part=child.name, code=code, in_s=child.backoff_s)
                 child.backoff_s = min(child.backoff_s_max, child.backoff_s * 2)
             if child.process is None and now_s >= child.start_at_s:
-                child.process = spawn(child.command, log=self._log_to, nice=child.nice)
+                environ = self._reports.environment() if self._reports is not None else None
+                child.process = spawn(child.command, log=self._log_to, nice=child.nice, environ=environ)
                 child.started_s = now_s
+                if self._reports is not None:
+                    self._reports.started(child.name, child.process.pid)
                 log.info("part started", part=child.name, pid=child.process.pid)
+
+    def _kill_silent(self, names: Collection[str]) -> None:
+        for child in self.children:
+            if child.process is not None and child.name in names and child.process.poll() is None:
+                log.error(
+                    f"a process has not reported that its work goes on for {WATCHDOG_S:.0f} s, and is killed",
+                    part=child.name,
+                    pid=child.process.pid,
+                )
+                child.process.kill()
+                child.process.wait(timeout=_KILL_S_MAX)
 
     def send_signal(self, name: str, number: int) -> None:
         """Sends a signal to the child with this name, if it runs. Safe to call from a signal handler."""
@@ -112,7 +137,7 @@ class Supervisor:
                 process.wait(timeout=max(0.0, until_s - time.monotonic()))
             except subprocess.TimeoutExpired:
                 process.kill()
-                process.wait(timeout=10)
+                process.wait(timeout=_KILL_S_MAX)
             log.info("part stopped", part=name, code=process.returncode)
 
 

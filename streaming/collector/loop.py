@@ -169,8 +169,12 @@ class Collector:
         self._pool = ThreadPoolExecutor(settings.scrapes_at_once - slow_slots, thread_name_prefix="scrape")
         self._slow_pool = ThreadPoolExecutor(slow_slots, thread_name_prefix="scrape-slow")
 
-    def run(self, stop: threading.Event) -> None:
-        """Runs rounds at a fixed rate until ``stop``. After a round that took too long the next one starts at once."""
+    def run(self, stop: threading.Event, on_step: Callable[[], None] = lambda: None) -> None:
+        """Runs rounds at a fixed rate until ``stop``. After a round that took too long the next one starts at once.
+
+        Args:
+            on_step: called after each round, and again and again while this collector is on standby.
+        """
         scanner = threading.Thread(target=self._run_full_scans, args=(stop,), name="full-scan", daemon=True)
         scanner.start()
         if self._finder is not None:
@@ -181,10 +185,11 @@ class Collector:
         while not stop.is_set():
             self.counts.active = self._may_act()
             if not self.counts.active:
-                self._stand_by(stop)
+                self._stand_by(stop, on_step)
                 due = self._monotonic()
                 continue
             self.round()
+            on_step()
             step_s = min(interval_s, _SECOND_ROUND_S) if self._admin.move_began else interval_s
             due += step_s
             now = self._monotonic()
@@ -199,11 +204,12 @@ class Collector:
             pool.shutdown(wait=False, cancel_futures=True)
         scanner.join(timeout=self._settings.timeout_s)
 
-    def _stand_by(self, stop: threading.Event) -> None:
+    def _stand_by(self, stop: threading.Event, on_step: Callable[[], None]) -> None:
         """Returns when this collector may act, or ``stop`` is set. Meanwhile it keeps its list of brokers up to date."""
         self.counts.scraped_at_s.clear()  # Their age would look like brokers that do not answer.
         asked_s = float("-inf")
         while not self._may_act() and not stop.wait(_LEASE_POLL_S):
+            on_step()
             is_answered = self._admin_request is None or self._admin_request.done()
             if is_answered and self._monotonic() - asked_s >= self._settings.interval_s:
                 asked_s = self._monotonic()

@@ -6,6 +6,7 @@
 /healthz, /-/healthy       200 while cycles keep ending, else 503
 /readyz, /-/ready          200 while the cluster and fresh signals can be read, else 503 and what is missing; host names and errors
                            only with read access
+/readyz?standby=true       200 also while the tuner stands by for another one, for rolling updates
 /status                    the last cycle as raw JSON
 /api/v1/...                read routes, orders, events
 """
@@ -30,6 +31,7 @@ from tuner.api.api_state import ApiState
 from tuner.api.auth import Tokens
 from tuner.api.certificate import Certificate
 from tuner.api.expected_end import ends_at_ms
+from tuner.api.health import TunerHealth
 from tuner.api.lag_status_store import lag_json
 from tuner.api.limits import READS, RequestLimiter, TokenBuckets
 from tuner.api.log_rate import limit_library_logs
@@ -44,8 +46,6 @@ from tuner.api.status_store import StatusStore
 from tuner.api.uvicorn_server import LimitedServer
 
 STOP_S_MAX = 10.0
-_CYCLES_MISSED_MAX = 12  # The health check fails once no cycle has ended for this many intervals.
-_FIRST_CYCLE_S_MAX = 300.0  # The first cycle reads the whole cluster; a restart would begin it again.
 _UNREAD_MS_MAX = 60_000  # The kernel closes a connection whose peer acknowledges no data for this long.
 _MESSAGES_MAX = 5
 _QUOTABLE_KEY = re.compile(r"[A-Za-z_.]{1,40}")  # Any other text is not quoted, as it may be a misplaced token.
@@ -111,20 +111,19 @@ def make_app(
 
 
 def _add_health_routes(app: FastAPI, store: StatusStore, guard: AccessGuard, cycle_s: float) -> None:
+    health = TunerHealth(store, cycle_s)
+
     @app.get("/healthz", include_in_schema=False)
     @app.get("/-/healthy", include_in_schema=False)
     async def healthz() -> Response:
-        missed_s = _CYCLES_MISSED_MAX * cycle_s
-        allowed_s = missed_s if store.cycled_at_s is not None else max(missed_s, _FIRST_CYCLE_S_MAX)
-        if (silent_s := store.silent_s()) > allowed_s:
-            return Response(f"no cycle has ended for {silent_s:.0f} s\n", status_code=503)
-        return Response("ok\n")
+        fault = health.fault()
+        return Response(f"{fault or 'ok'}\n", status_code=200 if fault is None else 503)
 
     @app.get("/readyz", include_in_schema=False)
     @app.get("/-/ready", include_in_schema=False)
-    async def readyz(request: Request) -> Response:
+    async def readyz(request: Request, standby: bool = False) -> Response:
         ready, why = store.ready() if guard.may_read(request.scope) else store.public_readiness()
-        return Response(f"{why}\n", status_code=200 if ready else 503)
+        return Response(f"{why}\n", status_code=200 if ready or (standby and store.stands_by) else 503)
 
 
 def _status(state: ApiState) -> dict[str, Any]:

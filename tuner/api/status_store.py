@@ -101,6 +101,7 @@ class StatusStore:
         # When the last successful cycle ended; None: no cycle has ended since this tuner became active.
         self.cycled_at_s: float | None = None
         self._active_since_s: float | None = None
+        self._standby_at_s: float | None = None  # When the standby last asked for the lease, or said why it cannot.
         self.active = False
         self._waiting_for = STANDBY_REASON  # Why this tuner does not act; not used while it acts.
         # The controllers of quotas or plans that pause after an error, by name; the value is the reason.
@@ -131,6 +132,7 @@ class StatusStore:
         """
         with self._lock:
             self._waiting_for = waiting_for or STANDBY_REASON
+            self._standby_at_s = self._wall_clock()
             self.active, self._observation, self.cycled_at_s, self._last_end_s = False, None, None, None
             self.suspended_controllers.clear()
             self.reset_failures()
@@ -222,9 +224,13 @@ class StatusStore:
         return round(self._wall_clock() * 1000)
 
     def silent_s(self) -> float:
-        """Returns the seconds since the last cycle ended, or since this tuner became active; 0 while it is a standby."""
-        ended_s, active_s = self._last_end_s, self._active_since_s
-        since_s = ended_s if ended_s is not None else active_s
+        """Returns the seconds since the last cycle ended, or since this tuner became active.
+
+        For a standby, these are the seconds since it last asked for the lease. Before its first request it is 0, as the tuner then
+        waits for the cluster.
+        """
+        times_s = (self._last_end_s, self._active_since_s, self._standby_at_s)
+        since_s = next((time_s for time_s in times_s if time_s is not None), None)
         return 0.0 if since_s is None else self._wall_clock() - since_s
 
     def ready(self) -> tuple[bool, str]:
@@ -251,6 +257,11 @@ class StatusStore:
     def is_standby(self) -> bool:
         """Whether only the missing lease keeps this tuner from acting."""
         return not self.active and self._waiting_for == STANDBY_REASON
+
+    @property
+    def stands_by(self) -> bool:
+        """Whether this tuner has asked for the lease, and lacks nothing else."""
+        return self.is_standby and self._standby_at_s is not None
 
     @property
     def _is_failing(self) -> bool:

@@ -6,6 +6,7 @@ import contextlib
 import socket
 import threading
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from typing import Any
@@ -21,9 +22,11 @@ from streaming.metrics_server import (
     CONNECTIONS,
     MetricsServer,
     _guarded,
+    _with_health,
     serve,
 )
 from streaming.shared.connection_limits import ConnectionSlots
+from streaming.shared.heartbeat import Heartbeat
 
 TOKEN = "f" * 24
 
@@ -164,3 +167,44 @@ def test_metrics_are_served_again_after_threads_could_not_start(
     assert [(line["log_level"], line["client"], line["error"]) for line in said] == [
         ("error", "127.0.0.1", "RuntimeError: can't start new thread")
     ]
+
+
+def status_of(port: int, path: str) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+            return int(answer.status), str(answer.read().decode())
+    except urllib.error.HTTPError as error:
+        return int(error.code), str(error.read().decode())
+
+
+def test_health_follows_the_heartbeat() -> None:
+    now_s = [100.0]
+    heartbeat = Heartbeat(lambda: now_s[0])
+    running = serve(CollectorRegistry(), "127.0.0.1", 0, TOKEN, heartbeat)
+    try:
+        assert status_of(running.port, "/healthz") == (200, "ok\n")
+        assert status_of(running.port, "/readyz") == (503, "starting\n")
+        heartbeat.beat(10.0, "measures", ready=True)
+        assert status_of(running.port, "/readyz") == (200, "ready\n")
+        now_s[0] += 11.0
+        hung = (503, "no step of the work has ended for 11 s, and 10 s are allowed\n")
+        assert [status_of(running.port, path) for path in ("/healthz", "/readyz")] == [hung, hung]
+        assert status_of(running.port, "/metrics")[0] == 200
+    finally:
+        running.close()
+
+
+def test_health_needs_no_token_and_names_no_host() -> None:
+    said: list[str] = []
+    heartbeat = Heartbeat()
+    heartbeat.beat(10.0, "waits for the cluster: kafka-1.example.org:9092 does not answer")
+    page = _with_health(_guarded(lambda *_: [b"page"], TOKEN), heartbeat)
+    for path, status in (
+        ("/healthz", "200 OK"),
+        ("/readyz", "503 Service Unavailable"),
+        ("/metrics", "401 Unauthorized"),
+    ):
+        environ = {"REMOTE_ADDR": "192.0.2.1", "PATH_INFO": path}
+        body = b"".join(page(environ, lambda line, *_: said.append(line)))  # type: ignore[arg-type]  # no write()
+        assert said.pop() == status
+        assert b"kafka-1" not in body

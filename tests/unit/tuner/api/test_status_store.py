@@ -28,6 +28,7 @@ from tuner_cases import (
 
 from streaming.shared.throttle_settings import ThrottledReplicas, TopicThrottle
 from tuner.api.api_state import ApiState
+from tuner.api.health import TunerHealth
 from tuner.api.metrics import make_registry
 from tuner.api.observers import Observers
 from tuner.api.quota_status_store import TENANTS_NAMED_MAX, QuotaCollector, QuotaStatusStore
@@ -308,7 +309,7 @@ def test_healthz_fails_after_a_minute_without_cycles(
     assert client(board, clock).get("/healthz").status_code == status
 
 
-def test_healthz_fails_on_endless_first_cycle_but_not_standby(clock: Clock) -> None:
+def test_healthz_fails_on_endless_first_cycle_and_hung_standby(clock: Clock) -> None:
     board = StatusStore(CLUSTER, LIMITS, dry_run=False, wall_clock=clock)
     http = client(board, clock)
 
@@ -317,7 +318,7 @@ def test_healthz_fails_on_endless_first_cycle_but_not_standby(clock: Clock) -> N
         return found.status_code, found.text.strip()
 
     clock.now_s += 3600
-    assert answer() == (200, "ok"), "standby may last for any time"
+    assert answer() == (200, "ok"), "to wait for the cluster may take any time"
     board.become_active()
     clock.now_s += 300
     assert answer() == (200, "ok")
@@ -325,11 +326,47 @@ def test_healthz_fails_on_endless_first_cycle_but_not_standby(clock: Clock) -> N
     assert answer() == (503, "no cycle has ended for 301 s")
     seen(board)
     assert answer() == (200, "ok")
-    board.become_standby()
-    clock.now_s += 3600
-    assert answer() == (200, "ok")
+    for _ in range(12):
+        board.become_standby()
+        clock.now_s += 300
+        assert answer() == (200, "ok"), "standby may last for any time"
+    clock.now_s += 1
+    assert answer() == (503, "this standby has not asked for the lease for 301 s")
     board.become_active()
     assert answer() == (200, "ok"), "time counts from the new term"
+
+
+def test_readyz_for_rolling_updates_takes_a_standby(clock: Clock) -> None:
+    board = StatusStore(CLUSTER, LIMITS, dry_run=False, wall_clock=clock)
+    http = client(board, clock)
+
+    def answer() -> tuple[int, int]:
+        return http.get("/readyz").status_code, http.get("/readyz?standby=true").status_code
+
+    assert answer() == (503, 503), "it has not asked for the lease"
+    board.become_standby()
+    assert answer() == (503, 200)
+    board.become_standby("the cluster cannot be read")
+    assert answer() == (503, 503), "it could not take over"
+    board.become_active()
+    assert answer() == (503, 503), "the first cycle has not ended"
+    seen(board, brokers=[broker_signal(1, age_s=2)])
+    assert answer() == (200, 200)
+
+
+def test_tuner_is_ready_after_a_cycle_or_as_standby(clock: Clock) -> None:
+    board = StatusStore(CLUSTER, LIMITS, dry_run=False, wall_clock=clock)
+    health = TunerHealth(board, 5.0)
+    assert (health.is_ready, health.fault()) == (False, None)
+    board.become_standby("the cluster cannot be read")
+    assert not health.is_ready
+    board.become_active()
+    assert not health.is_ready
+    board.record_cycle(Observation(NOW_MS, ClusterUnreadable("no broker answers")), Memory(), ())
+    assert health.is_ready, "it needs no signals, which another process makes"
+    standby = StatusStore(CLUSTER, LIMITS, dry_run=False, wall_clock=clock)
+    standby.become_standby()
+    assert TunerHealth(standby, 5.0).is_ready
 
 
 def test_decision_texts_of_last_cycle_only_are_remembered(board: StatusStore) -> None:

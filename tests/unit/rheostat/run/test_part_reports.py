@@ -1,0 +1,148 @@
+"""`rheostat run` receives the reports of its parts: who is ready, and whose work has stopped."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rheostat.run.part_reports import WATCHDOG_S, PartReports
+from rheostat.run.service_manager import ServiceManager
+from rheostat.run.supervisor import Child, Supervisor
+
+HANGS = [
+    sys.executable, "-c",
+    "import os, threading\n"
+    "from rheostat.run.service_manager import ServiceManager\n"
+    "manager = ServiceManager.from_environment(os.environ)\n"
+    "manager.ready('well'); manager.ping()\n"
+    "threading.Event().wait(600)",
+]  # fmt: skip
+
+
+class ManualClock:
+    now_s = 100.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def reports(clock: ManualClock) -> Iterator[PartReports]:
+    opened = PartReports(("collect", "tune"), clock)
+    yield opened
+    opened.close()
+
+
+def manager_of(reports: PartReports) -> ServiceManager:
+    return ServiceManager.from_environment(reports.environment({}))
+
+
+def wait_for_ready(supervisor: Supervisor, reports: PartReports) -> None:
+    deadline_s = time.monotonic() + 60
+    while not reports.is_ready:
+        assert time.monotonic() < deadline_s
+        threading.Event().wait(0.05)
+        supervisor.check()
+
+
+def test_whole_is_ready_when_each_required_part_is(reports: PartReports) -> None:
+    reports.started("collect", os.getpid())
+    manager_of(reports).ready("measures")
+    reports.receive()
+    assert not reports.is_ready, "the tuner has reported nothing"
+    reports.started("tune", os.getpid() + 1)
+    assert not reports.is_ready
+    reports.started("collect", os.getpid() + 2)
+    reports.started("tune", os.getpid())
+    manager_of(reports).ready("active")
+    reports.receive()
+    assert not reports.is_ready, "the collector was started again"
+    assert reports.status == "collect: starting; tune: active"
+
+
+def test_message_of_another_process_is_ignored(reports: PartReports) -> None:
+    reports.started("tune", os.getpid() + 1)
+    manager_of(reports).ready("forged")
+    reports.receive()
+    assert reports.status == "tune: starting"
+
+
+def test_reload_of_a_part_is_passed_on(reports: PartReports) -> None:
+    told: list[bool] = []
+    reports.on_reload = told.append
+    reports.started("tune", os.getpid())
+    manager = manager_of(reports)
+    manager.ready("active")
+    manager.reloading()
+    reports.receive()
+    assert told == [True]
+    manager.ready("active")
+    reports.receive()
+    assert told == [True, False]
+
+
+def test_part_that_never_pinged_is_not_silent(reports: PartReports, clock: ManualClock) -> None:
+    reports.started("tune", os.getpid())
+    for _ in range(20):
+        clock.now_s += 9.0
+        reports.receive()
+    assert reports.silent() == []
+
+
+def test_parts_are_not_silent_after_the_machine_was_suspended(reports: PartReports, clock: ManualClock) -> None:
+    reports.started("tune", os.getpid())
+    manager_of(reports).ping()
+    reports.receive()
+    clock.now_s += 3600.0
+    assert reports.fault() is not None
+    reports.receive()
+    assert reports.silent() == []
+    assert reports.fault() is None
+
+
+def test_hung_part_is_killed_and_restarted(clock: ManualClock, tmp_path: Path) -> None:
+    reports = PartReports(("part",), clock)
+    supervisor = Supervisor([Child("part", HANGS)], log_to=tmp_path / "log", monotonic=clock, reports=reports)
+    try:
+        supervisor.check()
+        wait_for_ready(supervisor, reports)
+        first = supervisor.children[0].process
+        assert first is not None
+        while clock.now_s < 100.0 + WATCHDOG_S:
+            clock.now_s += 5.0
+            supervisor.check()
+        assert first.poll() is None
+        clock.now_s += 5.0
+        supervisor.check()
+        assert first.poll() is not None
+        clock.now_s += 1.0
+        supervisor.check()
+        second = supervisor.children[0].process
+        assert second is not None
+        assert second.pid != first.pid
+        assert not reports.is_ready, "it starts anew"
+    finally:
+        supervisor.stop()
+        reports.close()
+
+
+def test_supervisor_without_reports_passes_no_socket(tmp_path: Path) -> None:
+    prints = [sys.executable, "-c", "import os; print(os.environ.get('NOTIFY_SOCKET'))"]
+    supervisor = Supervisor([Child("part", prints)], log_to=tmp_path / "log")
+    supervisor.check()
+    process = supervisor.children[0].process
+    assert process is not None
+    assert process.wait(timeout=60) == 0
+    supervisor.stop()
+    assert (tmp_path / "log").read_text() == "None\n"
