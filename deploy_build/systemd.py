@@ -57,13 +57,13 @@ UNITS = (
         "rheostat-collect",
         "rheostat collector: reads the metrics of the brokers",
         "collect --wait-for-cluster",
-        "the first round of measurements has ended",
+        "the first round of measurements has ended, or the collector stands by for another one",
     ),
     Unit(
         "rheostat-stream",
         "rheostat stream: computes signals with Spark",
         "stream --wait-for-cluster",
-        "the query runs",
+        "the query runs, or the stream stands by for another one and its session is warm",
         java=True,
     ),
     Unit(

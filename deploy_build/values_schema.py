@@ -21,6 +21,7 @@ _FLAG: Schema = {"type": "boolean"}
 _MAP: Schema = {"type": "object"}
 _LIST: Schema = {"type": "array", "items": {"type": "object"}}
 _STRINGS: Schema = {"type": "object", "additionalProperties": {"type": "string"}}
+_REPLICAS: Schema = {"type": "integer", "minimum": 1}
 # Keys of the settings that the chart needs, as it makes ports and probes from them.
 _ENDPOINT: Schema = {"type": "object", "required": ["port"], "properties": {"port": {"type": "integer", "minimum": 1}}}
 
@@ -44,14 +45,15 @@ def values_schema() -> Schema:
             config={"allOf": [_plain(settings, is_root=True), _chart_needs()]},
             secrets=_section(readToken=_secret(required=True), operateToken=_secret(), kafkaPassword=_secret()),
             mounts={"type": "array", "items": _mount()},
-            collect=_part(),
+            collect=_part(replicas=_REPLICAS),
             stream=_part(
+                replicas=_REPLICAS,
                 persistence=_section(
                     enabled=_FLAG, size={"type": ["string", "integer"]}, storageClass=_TEXT, accessMode=_TEXT
-                )
+                ),
             ),
             learn=_part(),
-            tune=_part(replicas={"type": "integer", "minimum": 1}),
+            tune=_part(replicas=_REPLICAS),
             podSecurityContext=_MAP,
             serviceAccount=_section(create=_FLAG, name=_TEXT, annotations=_STRINGS),
             podDisruptionBudget=_section(enabled=_FLAG),

@@ -63,6 +63,7 @@ def releases() -> dict[str, Release]:
         "no persistence": {"stream": {"persistence": {"enabled": False}}},
         "egress": {"networkPolicy": {"egress": [{"ports": [{"port": 9092}]}, {"ports": [{"port": 53, "protocol": "UDP"}]}]}},
         "no policy": {"networkPolicy": {"enabled": False}, "podDisruptionBudget": {"enabled": False}},
+        "standby everywhere": {"collect": {"replicas": 2}, "stream": {"replicas": 2}},
         "one tuner": {"tune": {"replicas": 1}, "config": {"tuner": {"dry_run": False}}},
         "digest": {"image": {"repository": "r.example/rheostat", "digest": "sha256:" + "a" * 64, "pullPolicy": "Always"},
                    "imagePullSecrets": [{"name": "registry"}]},

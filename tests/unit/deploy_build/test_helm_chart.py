@@ -91,8 +91,8 @@ def test_selectors_match_the_pods_of_one_workload(objects: list[Object]) -> None
         assert selected(service["spec"]["selector"]) == [name]
     for one in objects:
         if one["kind"] == "PodDisruptionBudget":
-            (name,) = selected(one["spec"]["selector"]["matchLabels"])
-            assert name.endswith("-tune")
+            (workload,) = selected(one["spec"]["selector"]["matchLabels"])
+            assert workload == one["metadata"]["name"]
         if one["kind"] == "NetworkPolicy":
             assert selected(one["spec"]["podSelector"]["matchLabels"]) == list(pods)
         if one["kind"] == "ServiceMonitor":
@@ -224,11 +224,26 @@ def test_standby_tuner_counts_as_ready_and_updates_roll(objects_by_release: dict
     assert tune["spec"]["replicas"] == 2
 
 
-def test_parts_that_may_run_once_never_overlap(objects_by_release: dict[str, list[Object]]) -> None:
-    for one, _ in workloads(objects_by_release["defaults"]):
-        if not one["metadata"]["name"].endswith("-tune"):
-            assert one["spec"]["replicas"] == 1
-            assert one["kind"] == "StatefulSet" or one["spec"]["strategy"] == {"type": "Recreate"}
+def test_only_parts_without_a_lease_never_overlap(objects_by_release: dict[str, list[Object]]) -> None:
+    strategies = {
+        one["metadata"]["name"]: (one["kind"], one["spec"].get("strategy", {}).get("type"), one["spec"]["replicas"])
+        for one, _ in workloads(objects_by_release["defaults"])
+    }
+    assert strategies == {
+        "rheostat-collect": ("Deployment", "RollingUpdate", 1),
+        "rheostat-stream": ("StatefulSet", None, 1),
+        "rheostat-learn": ("Deployment", "Recreate", 1),
+        "rheostat-tune": ("Deployment", "RollingUpdate", 2),
+    }
+
+
+def test_each_part_with_a_standby_has_a_budget(objects_by_release: dict[str, list[Object]]) -> None:
+    def budgets(name: str) -> list[str]:
+        return [one["metadata"]["name"] for one in objects_by_release[name] if one["kind"] == "PodDisruptionBudget"]
+
+    assert budgets("defaults") == ["rheostat-tune"]
+    assert budgets("standby everywhere") == ["rheostat-collect", "rheostat-stream", "rheostat-tune"]
+    assert budgets("one tuner") == []
 
 
 def test_probes_use_https_for_a_tuner_with_a_certificate(objects_by_release: dict[str, list[Object]]) -> None:

@@ -112,7 +112,7 @@ spec:
   {{- if $values.affinity }}
   affinity:
     {{- toYaml $values.affinity | nindent 4 }}
-  {{- else if eq $part "tune" }}
+  {{- else if ne $part "learn" }}
   affinity:
     podAntiAffinity:
       preferredDuringSchedulingIgnoredDuringExecution:
@@ -122,7 +122,7 @@ spec:
             labelSelector:
               matchLabels:
                 {{- include "rheostat.selector" $root | nindent 16 }}
-                app.kubernetes.io/component: tune
+                app.kubernetes.io/component: {{ $part }}
   {{- end }}
   containers:
     - name: {{ $part }}
