@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 from pathlib import Path, PurePosixPath
 
@@ -66,6 +67,15 @@ def test_rules_are_where_the_prometheus_file_looks_for_them(tmp_path: Path) -> N
     prometheus = tmp_path / "conf" / "prometheus"
     (pattern,) = yaml.safe_load((prometheus / "prometheus.yaml").read_text())["rule_files"]
     assert len(list(prometheus.glob(pattern))) == len(list(shipped_path("dashboards", "rules").glob("*.yaml")))
+
+
+def test_compose_file_finds_its_files_in_the_export(tmp_path: Path) -> None:
+    export(files_to_export(load_settings(conf_file("rheostat.yaml"), {})), tmp_path)
+    compose = tmp_path / "compose.yaml"
+    sources = set(re.findall(r"\./((?:conf|dashboards|deploy)/?[\w./-]*)", compose.read_text()))
+    assert len(sources) > 5
+    assert not [source for source in sources if not (tmp_path / source).exists()]
+    assert (tmp_path / ".env").exists()
 
 
 def test_second_export_changes_nothing(tmp_path: Path) -> None:
