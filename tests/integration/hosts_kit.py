@@ -36,15 +36,12 @@ class Host:
         self, lab: Lab, folder: Path, name: str, command: str = "run", *, interval_s: float = 5, **tuner: Any
     ) -> None:
         self.name = name
-        self.ports = dict(zip(PARTS, free_ports(3), strict=True))
-        settings = yaml.safe_load(lab_config(lab, http={"port": self.ports["tuner"]}, **tuner))
-        settings["collector"] |= {"interval_s": interval_s, "http": {"port": self.ports["collector"]}}
-        settings["stream"] |= {
-            "checkpoint_dir": str(folder / f"checkpoint-{name}"), "http": {"port": self.ports["stream"]},
-        }  # fmt: skip
-        settings["learn"] = {"enabled": False}
+        self.ports: dict[str, int] = {}
+        self._settings = yaml.safe_load(lab_config(lab, **tuner))
+        self._settings["collector"] |= {"interval_s": interval_s}
+        self._settings["stream"] |= {"checkpoint_dir": str(folder / f"checkpoint-{name}")}
+        self._settings["learn"] = {"enabled": False}
         self.config = folder / f"{name}.yaml"
-        self.config.write_text(yaml.safe_dump(settings))
         self._command = command
         self._folder = folder
         self._runs = ExitStack()
@@ -52,6 +49,11 @@ class Host:
         self.run: Running | None = None
 
     def start(self) -> None:
+        # Ports that were free minutes ago may be in use by a broker's connection now.
+        self.ports = dict(zip(PARTS, free_ports(3), strict=True))
+        for part, port in self.ports.items():
+            self._settings[part]["http"] = {"port": port}
+        self.config.write_text(yaml.safe_dump(self._settings))
         self._count += 1
         log = self._folder / f"{self.name}-{self._count}.log"
         self.run = self._runs.enter_context(running(*RHEOSTAT, self._command, "--config", self.config, log=log))
@@ -71,6 +73,8 @@ class Host:
 
     def metric(self, part: str, name: str) -> float | None:
         """Returns the value of a metric with one series; None if the part does not serve it."""
+        if part not in self.ports:
+            return None
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self.ports[part]}/metrics", timeout=2) as answer:
                 lines = answer.read().decode().splitlines()

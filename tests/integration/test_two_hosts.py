@@ -39,7 +39,7 @@ from tuner.runtime.observe.cluster_reader import ClusterReader
 
 FRESH_S_MAX = 20.0
 INTERVAL_MS = 5000
-SETTLED_S_MAX = 120.0
+SETTLED_S_MAX = 240.0  # Also on a machine that is busy with other tests.
 SUSPENDED_S = 15.0
 
 
@@ -82,7 +82,7 @@ def check_records(signals: TopicReader, metrics: TopicReader, until_ms: int) -> 
 
 
 @pytest.mark.campaign
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 def test_standby_host_takes_over_all_parts_from_a_killed_and_a_suspended_host(tmp_path: Path) -> None:
     with (
         Lab(LabSpec(brokers=3)) as lab,
@@ -117,7 +117,7 @@ def test_standby_host_takes_over_all_parts_from_a_killed_and_a_suspended_host(tm
         assert max(killed_s, suspended_s) <= FRESH_S_MAX
 
 
-THROTTLE, CEILING = 3_000_000, 6_000_000
+THROTTLE, CEILING = 1_500_000, 3_000_000
 SOURCE = (1, Side.LEADER)
 STEERED: dict[str, Any] = {
     "objective": {
@@ -145,7 +145,7 @@ class RateWatch:
 
 
 @pytest.mark.campaign
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 def test_rolling_upgrade_of_two_hosts_changes_nothing_for_a_running_move(tmp_path: Path) -> None:
     with Lab(LabSpec(brokers=3)) as lab, ClusterClient(lab.kafka_settings(), "test") as client:
         make_topic(lab, "orders", {p: [1, 2] for p in range(4)}, 1_500)
