@@ -11,6 +11,7 @@ import urllib.request
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -149,12 +150,20 @@ def scrape_times_ms(metrics: TopicReader) -> dict[int, list[int]]:
 
 
 def repeated_signals(signals: TopicReader) -> tuple[int, list[str]]:
-    """Returns the number of signals that are in the topic more than once, and the keys of those whose records differ."""
+    """Returns the number of signals that are in the topic more than once, and the keys of those that a later record made worse.
+
+    A later record may have more scrapes, for example the first of another collector in the same window. Otherwise it is equal.
+    """
     values = defaultdict(list)
     for _, key, value in list(signals.records):
         values[key].append(value)
     repeated = {key: found for key, found in values.items() if len(found) > 1}
-    return len(repeated), [key for key, found in repeated.items() if any(value != found[0] for value in found)]
+    worse = [
+        key
+        for key, found in repeated.items()
+        if any(new != old and new["samples"] <= old["samples"] for old, new in pairwise(found))
+    ]
+    return len(repeated), worse
 
 
 def missing_windows(signals: TopicReader, metrics: TopicReader, until_ms: int, slide_ms: int = 5000) -> list[str]:
