@@ -64,8 +64,8 @@ format: venv ## rewrite the code in the house format
 	$(BIN)/python -m benchmarks.performance_page
 
 lock: $(UV) ## write requirements*.lock again from pyproject.toml
-	$(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate pyproject.toml -o requirements.lock
-	$(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --extra dev -c requirements.lock pyproject.toml -o requirements-dev.lock
+	$(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --extra oidc pyproject.toml -o requirements.lock
+	$(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --extra oidc --extra dev -c requirements.lock pyproject.toml -o requirements-dev.lock
 
 dist: venv ## wheel and sdist in dist/, with the list of components (SBOM), licences, lock file and checksums beside them
 	rm -f dist/*.*

@@ -22,8 +22,9 @@ COMMAND_ERROR = "CommandError"
 PRINTED = frozenset(
     {
         "AgentAccessError", "ClusterError", "CredentialsError", "JournalError", "JournalLost", "JournalUnreadable",
-        "MissingPermission", "NoPlacementError", "NoSuchMove", "OlderRecordError", "OrderNotRecorded", "PemError", "PortError",
-        "ProbeFailed", "StreamError", "UnknownFormatError", "Unreachable", "UnreadableBatchError", "typer.BadParameter",
+        "LoginError", "MissingPermission", "NoPlacementError", "NoSuchMove", "OlderRecordError", "OrderNotRecorded", "PemError",
+        "PortError", "ProbeFailed", "StreamError", "UnknownFormatError", "Unreachable", "UnreadableBatchError",
+        "typer.BadParameter",
     }
 )  # fmt: skip
 # A ValueError reaches the operator where it is raised by a check of the settings, of a scenario, or of a number with a unit.
@@ -67,6 +68,8 @@ GROUPS = (
                   "streaming/shared/kafka/settings.py")),
     ("Start of a process", ("rheostat/run/", "rheostat/jvm/", "rheostat/connectivity/", "tuner/wiring/", "tuner/api/auth.py",
                             "tuner/api/certificate.py", "streaming/collector/jmx.py")),
+    ("Login to Kafka", ("streaming/shared/kafka/access_tokens.py", "streaming/shared/kafka/mechanisms.py",
+                        "streaming/shared/kafka/secrets.py", "streaming/shared/kafka/token_source.py")),
     ("Stream", ("streaming/checkpoint.py", "streaming/runner.py", "streaming/sources.py", "streaming/storage.py",
                 "streaming/session.py", "streaming/formats/", "streaming/failure_causes.py")),
     ("Cluster and journal", ("streaming/shared/", "tuner/journal/", "rheostat/journal/", "rheostat/tuner_presence.py")),

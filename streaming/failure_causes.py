@@ -19,6 +19,9 @@ from streaming.sources import Feed
 
 _SHOWN_CHARS_MAX = 300  # Longest quote of a Spark message, which may contain a whole plan.
 
+# Texts of TokenLogin.java and of ``sources.kafka_options``. The next token, or a corrected file, heals the stream.
+_NO_TOKEN = ("the token file ", "the token in ", "cannot log in at ")
+
 _UNREACHABLE = (
     "node assignment",
     "TimeoutException",
@@ -33,6 +36,7 @@ _UNREACHABLE = (
     "DisconnectError",
     "RequestTimedOutError",
     "Unreachable",
+    *_NO_TOKEN,
 )
 _NO_MEMORY = (
     "Could not reserve enough space",
@@ -188,6 +192,7 @@ def explain_death(
     servers = dict.fromkeys([kafka_.bootstrap_servers, *(feed.kafka.bootstrap_servers for feed in feeds)])
     no_answer = f"no answer from {' or '.join(servers)}"
     causes = (
+        (_NO_TOKEN, "there is no password or token for Kafka"),
         (("SaslAuthentication", "SslAuthentication"), "Kafka refuses the credentials of kafka in the settings"),
         (
             ("AuthorizationException", "AuthorizationFailed", "MissingPermission"),

@@ -17,6 +17,7 @@ from streaming.settings import FormatName, StreamSettings
 from streaming.shared.contract import Topics
 from streaming.shared.kafka import KafkaSettings, admin_client
 from streaming.shared.kafka.cluster import Unreachable
+from streaming.shared.kafka.secrets import LoginError
 from streaming.shared.kafka.settings import PemError
 
 # Topic → partition → offset: the first unread offset, or the end (exclusive) of a range.
@@ -82,11 +83,14 @@ def kafka_options(kafka: KafkaSettings) -> dict[str, str]:
 
     Raises:
         StreamError: a certificate or key file cannot be used.
+        Unreachable: the password's file cannot be read, or there is no token. A later try may succeed.
     """
     try:
         return {f"kafka.{name}": value for name, value in kafka.for_java().items()}
     except PemError as error:
         raise StreamError(str(error)) from error
+    except LoginError as error:
+        raise Unreachable(f"cannot log in at {kafka.bootstrap_servers}: {error}") from error
 
 
 def live(spark: SparkSession, feed: Feed, *, start: str | int, max_records_per_trigger: int) -> DataFrame:

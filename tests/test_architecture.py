@@ -69,3 +69,43 @@ def test_tuner_loads_no_river() -> None:
     program = "import sys, tuner.app; print('river' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip() == "False"
+
+
+# The clients of kafka-python, and the modules that may create one. Each takes its connection from KafkaSettings.
+KAFKA_CLIENTS = {"KafkaAdminClient", "KafkaConsumer", "KafkaNetClient", "KafkaProducer", "KafkaConnectionManager"}
+CREATORS = {"streaming/shared/kafka/clients.py", "rheostat/demo/probe.py"}
+SPARK_CONNECTORS = {"streaming/sources.py", "streaming/sinks.py"}
+
+
+def product_calls() -> list[tuple[str, ast.Call]]:
+    files = [
+        path for room in ("streaming", "tuner", "learning", "rheostat") for path in sorted((ROOT / room).rglob("*.py"))
+    ]
+    return [
+        (path.relative_to(ROOT).as_posix(), node)
+        for path in files
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call)
+    ]  # fmt: skip
+
+
+def test_every_kafka_client_takes_its_connection_from_the_settings() -> None:
+    """A login that one process understands is then understood by all of them."""
+    created = [
+        (file, call) for file, call in product_calls()
+        if getattr(call.func, "id", getattr(call.func, "attr", None)) in KAFKA_CLIENTS
+    ]  # fmt: skip
+    assert {file for file, _ in created} == CREATORS
+    for file, call in created:
+        whole = (ROOT / file).read_text()
+        assert any(keyword.arg is None for keyword in call.keywords), f"{file}:{call.lineno} names its settings itself"
+        assert "kafka_python_arguments()" in whole
+    of_spark = {
+        file for file, call in product_calls()
+        if getattr(call.func, "attr", None) == "format" and [getattr(a, "value", None) for a in call.args] == ["kafka"]
+    }  # fmt: skip
+    assert of_spark == SPARK_CONNECTORS
+    for file in of_spark:
+        text = (ROOT / file).read_text()
+        assert "kafka_options(kafka)" in text
+        assert "bootstrap.servers" not in text

@@ -39,6 +39,8 @@ DEFAULT_CURES: Mapping[str, str] = MappingProxyType(
         "JournalError": "run `rheostat journal check`; check that the brokers of the journal's topic are alive",
         "JournalLost": "nothing, if another tuner has taken over; otherwise look at the tuners with `rheostat status`",
         "JournalUnreadable": "do what the message says; `rheostat journal check` shows the records",
+        "LoginError": "correct the setting, the file or the service that the message names; processes that run try again by "
+        "themselves; see [Log in with OAuth, MSK IAM or Kerberos](../how-to/log-in-with-oauth.md)",
         "MissingPermission": "grant the right that the message names; [Permissions](permissions.md) lists the rights "
         "of each process",
         "NotAcknowledgedError": "start a tuner, or wait until one acts: the order is recorded",

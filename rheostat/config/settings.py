@@ -81,6 +81,14 @@ class Settings(BaseModel):
                 f"collector.interval_s ({self.collector.interval_s:g}) is more than half of stream.window_s"
                 f" ({self.stream.window_s}): a rate is measured between two scrapes inside one window"
             )
+        connections = [("kafka", self.kafka)]
+        connections += [(f"stream.sources[{i}].kafka", s.kafka) for i, s in enumerate(self.stream.sources) if s.kafka]
+        for key, kafka in connections:
+            if not self.stream.is_local and kafka.needs_token_service:
+                raise ValueError(
+                    f"with stream.master {self.stream.master}, Spark's executors on other machines cannot use the tokens that this "
+                    f"machine fetches: set {key}.sasl_oauth_token_file, a file that exists on all of these machines"
+                )
         own_topics = self.topic_names()
         for i, source in enumerate(self.stream.sources):
             if source.kafka is None and source.topic in astuple(own_topics):

@@ -101,7 +101,9 @@ class YamlFile:
             return f"{key}: expected at least one, found none"
         given, message = fault.get("input"), str(fault["msg"]).removeprefix("Value error, ")
         # A single value in place of a whole section may be a secret at the wrong level.
-        is_secret = any(word in key for word in ("password", "token")) or bool(_models_at(model, fault["loc"]))
+        is_secret = any(word in key for word in ("password", "token", "secret")) or bool(
+            _models_at(model, fault["loc"])
+        )
         is_hidden = is_secret or isinstance(given, dict | list | tuple) or ", found " in message
         return f"{key}: {message[:1].lower()}{message[1:]}" + ("" if is_hidden else f", found {given!r}")
 

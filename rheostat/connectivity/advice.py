@@ -10,9 +10,10 @@ _REMEDIES = {
     ProbeOutcome.NO_ROUTE: "check {key}.bootstrap_servers, that the brokers run, and that no firewall blocks the port",
     ProbeOutcome.TLS: "compare {key}.security_protocol and {key}.ssl_* with the brokers' listener on this port",
     ProbeOutcome.LOGIN: (
-        "check {key}.security_protocol, {key}.sasl_mechanism, {key}.sasl_username and {key}.sasl_password against the "
-        "brokers' listener on this port"
+        "check {key}.security_protocol, {key}.sasl_mechanism, {key}.sasl_username and {key}.sasl_password, or the token's "
+        "issuer, audience and expiry, against the brokers' listener on this port"
     ),
+    ProbeOutcome.NO_CREDENTIALS: "correct what the message names; {key}.sasl_* has the settings of the login",
     ProbeOutcome.NOT_KAFKA: "check the port in {key}.bootstrap_servers, and {key}.security_protocol",
     ProbeOutcome.SLOW: "read the broker's log: the broker or its disk may hang; a port forwarded to a dead address looks the same",
 }
@@ -38,5 +39,6 @@ def remedies(results: Sequence[ProbeResult], key: str) -> str:
 
 
 def _relevant(results: Sequence[ProbeResult]) -> Sequence[ProbeResult]:
-    """Returns the results to report: a refused login applies to the whole cluster, so it is reported alone."""
-    return results[-1:] if results[-1].outcome is ProbeOutcome.LOGIN else results
+    """Returns the results to report: a failed login applies to the whole cluster, so it is reported alone."""
+    is_login = results[-1].outcome in (ProbeOutcome.LOGIN, ProbeOutcome.NO_CREDENTIALS)
+    return results[-1:] if is_login else results

@@ -27,6 +27,7 @@ class ProbeOutcome(StrEnum):
     NO_ROUTE = "no route"
     TLS = "TLS"
     LOGIN = "refused login"
+    NO_CREDENTIALS = "no password or token"
     NOT_KAFKA = "not Kafka"
     SLOW = "slow"
 

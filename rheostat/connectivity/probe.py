@@ -5,6 +5,7 @@ connection to each bootstrap server, all at the same time, and goes through the 
 
     no route        the name cannot be resolved, the port is closed, or no connection is accepted within ``CONNECT_S_MAX``
     TLS             client and server do not agree on TLS, or on a certificate
+    no password or token   this machine cannot read the password, or gets no token
     refused login   the server refuses this login, or requires a login, and the settings have none
     not Kafka       another service listens on the port
     slow            the connection is accepted, but no response arrives within ``ANSWER_S_MAX``
@@ -54,6 +55,6 @@ def probe_servers(
         if isinstance(result, Exception):
             raise result
         results.append(result)
-        if result.outcome in (ProbeOutcome.OPEN, ProbeOutcome.LOGIN):
+        if result.outcome in (ProbeOutcome.OPEN, ProbeOutcome.LOGIN, ProbeOutcome.NO_CREDENTIALS):
             break
     return results

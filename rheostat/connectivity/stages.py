@@ -17,6 +17,7 @@ from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from rheostat.connectivity.connection import KafkaExchange, ProbeFailed, ProbeOutcome, ProbeResult, set_deadline
 from streaming.shared import kafka_names
 from streaming.shared.kafka import KafkaSettings
+from streaming.shared.kafka.secrets import LoginError
 
 _WITH_TLS = ("SSL", "SASL_SSL")
 
@@ -30,6 +31,8 @@ def probe_server(kafka: KafkaSettings, server: str, connect_s_max: float, answer
     """
     began_s = time.monotonic()
     try:
+        # Before the connection, because a slow token endpoint must not look like a slow broker.
+        kafka.check_login()
         with closing(_connect(server, connect_s_max)) as plain:
             until_s = time.monotonic() + answer_s_max
             with closing(_start_tls(plain, kafka, server, until_s)) as sock:
@@ -42,6 +45,8 @@ def probe_server(kafka: KafkaSettings, server: str, connect_s_max: float, answer
         if outcome is ProbeOutcome.NOT_KAFKA and without_tls and _uses_tls(server, connect_s_max):
             outcome = ProbeOutcome.TLS
             text = f"{server} requires TLS on this port, and kafka.security_protocol {kafka.security_protocol} has none"
+    except LoginError as error:
+        outcome, text = ProbeOutcome.NO_CREDENTIALS, str(error)
     except TimeoutError:
         outcome = ProbeOutcome.SLOW
         text = f"{server} accepted the connection, and did not answer within {answer_s_max:.0f} s"

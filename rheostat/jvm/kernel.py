@@ -63,7 +63,7 @@ def kernel_jar(artifacts: Artifacts, progress: Progress = silent) -> Path:
         progress("compiling the stream's kernel (once, some seconds) ...")
         try:
             with tempfile.TemporaryDirectory(prefix=f"{jar.name}.", dir=artifacts.home) as work:
-                _compile(artifacts.compiler, sources, Path(work))
+                _compile(artifacts, sources, Path(work))
                 packed_jar = _pack(Path(work) / "classes", Path(work) / jar.name)
                 # A jar that another process has made meanwhile is kept: a JVM may already use it for a class archive.
                 with suppress(FileExistsError):
@@ -76,21 +76,21 @@ def kernel_jar(artifacts: Artifacts, progress: Progress = silent) -> Path:
     return jar
 
 
-def _compile(compiler: Path, sources: list[Path], work: Path) -> None:
+def _compile(artifacts: Artifacts, sources: list[Path], work: Path) -> None:
     spark = _folder_of("pyspark") / "jars"
-    class_path = [str(jar) for name in _CLASS_PATH for jar in sorted(spark.glob(f"{name}*.jar"))]
+    jars = [*(jar for name in _CLASS_PATH for jar in sorted(spark.glob(f"{name}*.jar"))), *artifacts.spark_jars]
     command = [
         str(find_java().executable),
         "-XX:TieredStopAtLevel=1",  # The compiler runs only briefly, so it would not gain from the optimizing JIT compiler.
         "-jar",
-        str(compiler),
+        str(artifacts.compiler),
         f"-{JAVA_MAJOR_MIN}",
         "-encoding",
         "UTF-8",
         "-proc:none",
         "-nowarn",
         "-cp",
-        ":".join(class_path),
+        ":".join(map(str, jars)),
         "-d",
         str(work / "classes"),
         *map(str, sources),

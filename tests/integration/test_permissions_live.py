@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import re
 import signal
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +15,7 @@ import pytest
 import yaml
 from kafka.admin import ACL, ACLOperation, ACLPermissionType, ACLResourcePatternType, ResourcePattern, ResourceType
 from lab_parts import RHEOSTAT, Running, rheostat, running, until
+from permission_tables import CLUSTER, HEADINGS, PAGE, PREFIX, acls, rows
 
 from rheostat.lab.cluster import Lab, LabSpec
 from rheostat.lab.node import free_ports
@@ -32,48 +31,10 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
 
 from week_cases import history_week
 
-PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "permissions.md").read_text(encoding="utf-8")
-PREFIX, CLUSTER = "own", "lab"
 TOPICS = Topics.with_prefix(PREFIX)
-HEADINGS = {
-    "creator": "Creation of the topics",
-    "collector": "`rheostat collect`",
-    "stream": "`rheostat stream`",
-    "tuner": "`rheostat tune`",
-    "dry": "`rheostat tune` in a dry run",
-    "learner": "`rheostat learn`",
-    "reader": "`rheostat status`, `signals`, `plan`",
-    "operator": "`rheostat pause`, `resume`, `override`",
-    "calibrator": "`rheostat quotas measure`, `calibrate`",
-}
 # One broker: a right is then effective everywhere as soon as it is anywhere.
 LAB = LabSpec(brokers=1, users={name: f"pw-{name}" for name in (*HEADINGS, "stranger")})
-KINDS = {"Topic": ResourceType.TOPIC, "Group": ResourceType.GROUP, "TransactionalId": ResourceType.TRANSACTIONAL_ID}
 STARTED_S_MAX = 60.0
-
-
-def rows(heading: str) -> list[tuple[list[str], str]]:
-    """Returns the rights and resources of a section's table."""
-    section = PAGE.split(f"\n## {heading}\n")[1].split("\n## ")[0]
-    cells = [
-        [cell.strip() for cell in line.strip("|").split("|")] for line in section.splitlines() if line.startswith("|")
-    ]
-    return [(operations.split(", "), resource) for operations, resource, *_ in cells[2:]]
-
-
-def acls(user: str, operations: list[str], resource: str) -> Iterator[ACL]:
-    kind, _, rest = resource.partition(" ")
-    name = rest.removeprefix("prefix ").strip("`").replace("<prefix>", PREFIX).replace("<cluster>", CLUSTER)
-    prefixed = rest.startswith("prefix ") or name.endswith(".*")
-    pattern = ACLResourcePatternType.PREFIXED if prefixed else ACLResourcePatternType.LITERAL
-    at = (
-        ResourcePattern(ResourceType.CLUSTER, "kafka-cluster", ACLResourcePatternType.LITERAL)
-        if kind == "Cluster"
-        else ResourcePattern(KINDS[kind], name.removesuffix("*") if prefixed else name, pattern)
-    )
-    for operation in operations:
-        code = getattr(ACLOperation, re.sub(r"(?<=[a-z])(?=[A-Z])", "_", operation).upper())
-        yield ACL(f"User:{user}", "*", code, ACLPermissionType.ALLOW, at)
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -293,7 +293,9 @@ def test_token_is_requested_and_kept_in_this_tab(guarded_tuner: SimulatedTuner, 
     page = open_page(guarded_tuner).page
     expect(page.get_by_role("dialog")).to_be_visible()
     give_token(page, "wrong-0123456789abcdef")
-    expect(page.locator("#token .wrong")).to_have_text("The tuner does not know this token.")
+    expect(page.locator("#token .wrong")).to_have_text(
+        "The tuner refuses this token: this token is unknown to the tuner."
+    )
     give_token(page, READ_TOKEN)
     expect(page.locator("#headline")).to_contain_text("moving onto broker 4")
     assert page.locator("[data-order]:visible").count() == 0

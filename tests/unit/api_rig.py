@@ -24,7 +24,7 @@ from tuner_cases import (
 
 from streaming.shared.contract import Side
 from tuner.api.api_state import ApiState
-from tuner.api.auth import ApiRole, Tokens, make_token
+from tuner.api.auth import ApiRole, Tokens, TokenVerifier, make_token
 from tuner.api.lag_status_store import LagStatusStore
 from tuner.api.limits import TokenBuckets
 from tuner.api.metrics import make_registry
@@ -86,6 +86,7 @@ class Rig:
         dry_run_by_default: bool = False,
         reads: TokenBuckets | None = None,
         orders: TokenBuckets | None = None,
+        verifier: TokenVerifier | None = None,
     ) -> None:
         self.clock = Clock()
         self.board = StatusStore(
@@ -109,7 +110,7 @@ class Rig:
         known = (make_token(READ_TOKEN, "grafana", ApiRole.READ), make_token(OPERATE_TOKEN, "kim", ApiRole.OPERATE))
         self.app = make_app(
             ApiState(self.observers, self.quotas, self.plans, self.mutations, lag=self.lag, weeks=self.weeks), self.registry, 5.0, self.clock,
-            tokens=Tokens(known if tokens else ()), order_service=self.order_service, reads=reads, orders=orders,
+            tokens=Tokens(known if tokens else (), verifier=verifier), order_service=self.order_service, reads=reads, orders=orders,
             monotonic=self.clock,
         )  # fmt: skip
         self.http = TestClient(self.app, base_url="http://127.0.0.1")

@@ -14,6 +14,7 @@ from typing import Annotated, Any
 
 import structlog
 from fastapi import HTTPException, Request, Security
+from fastapi.concurrency import run_in_threadpool
 from fastapi.routing import APIRoute
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from starlette.datastructures import Headers
@@ -21,7 +22,7 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from streaming.shared.addresses import client_network, is_loopback
-from tuner.api.auth import ApiCaller, ApiRole, Tokens
+from tuner.api.auth import ApiCaller, ApiRole, NoRole, TokenRefused, Tokens, UnknownKey
 from tuner.api.limits import ORDERS, WRONG_TOKENS, TokenBuckets, peer_address
 
 log = structlog.get_logger("tuner")
@@ -61,7 +62,7 @@ class AccessGuard:
             # Only this machine can connect: without tokens the settings refuse any other listen address.
             request.state.caller = LOCAL_CALLER
             return
-        request.state.caller = self._caller(request, credentials)
+        request.state.caller = await self._caller(request, credentials)
 
     def find_reader(self, scope: Scope) -> ApiCaller | None:
         """Returns the caller if it may read, else None. Counts no wrong token: the request goes on to ``read``, which counts it."""
@@ -69,7 +70,12 @@ class AccessGuard:
         if not self.needs_token:
             return LOCAL_CALLER if _has_local_host_name(headers) else None
         scheme, _, secret = headers.get("authorization", "").partition(" ")
-        return self._tokens.find(secret) if scheme.lower() == "bearer" else None
+        if scheme.lower() != "bearer":
+            return None
+        try:
+            return self._tokens.find(secret)
+        except TokenRefused:
+            return None
 
     def may_read(self, scope: Scope) -> bool:
         """Returns whether the caller may read everything, for routes that answer every caller with more or less detail.
@@ -93,12 +99,12 @@ class AccessGuard:
 
     async def operate(self, request: Request, credentials: Credentials) -> None:
         # The token is checked first, so that wrong tokens are counted even if no token could give an order.
-        caller = self._caller(request, credentials) if self.needs_token else LOCAL_CALLER
+        caller = await self._caller(request, credentials) if self.needs_token else LOCAL_CALLER
         if not self._tokens.can_operate:
             raise HTTPException(
                 403,
                 "orders over HTTP are disabled, as no token with the role operate is configured: set "
-                "tuner.http.operate_token or tokens_file, or use `rheostat pause | resume | override | release`",
+                "tuner.http.operate_token, tokens_file or oidc, or use `rheostat pause | resume | override | release`",
             )
         if not caller.role.covers(ApiRole.OPERATE):
             raise HTTPException(403, f"the token of {caller.name} may only read: an order needs the role operate")
@@ -110,21 +116,31 @@ class AccessGuard:
             )
         request.state.caller = caller
 
-    def _caller(self, request: Request, credentials: HTTPAuthorizationCredentials | None) -> ApiCaller:
+    async def _caller(self, request: Request, credentials: HTTPAuthorizationCredentials | None) -> ApiCaller:
         if credentials is None:
             raise HTTPException(
                 401, "a token is needed: send `Authorization: Bearer …`", {"www-authenticate": "Bearer"}
             )
-        caller = self._tokens.find(credentials.credentials)
-        if caller is not None:
-            return caller
-        address = peer_address(request.scope)
+        address, why = peer_address(request.scope), "this token is unknown to the tuner"
+        try:
+            try:
+                caller = self._tokens.find(credentials.credentials)
+            except UnknownKey:
+                # Not while the address has sent too many wrong tokens, as each wait holds a thread.
+                if self._wrong_tokens.wait_s(client_network(address)) > 0:
+                    raise
+                await run_in_threadpool(self._tokens.await_new_keys)
+                caller = self._tokens.find(credentials.credentials)
+            if caller is not None:
+                return caller
+        except NoRole as error:
+            raise HTTPException(403, str(error)) from error
+        except TokenRefused as error:
+            why = str(error)
         if (wait_s := self._wrong_tokens.take(client_network(address))) > 0:
             raise HTTPException(429, "too many wrong tokens from this address", _retry_after(wait_s))
-        log.warning("an HTTP request with a wrong token was refused", address=address, path=request.url.path)
-        raise HTTPException(
-            401, "this token is unknown to the tuner", {"www-authenticate": 'Bearer error="invalid_token"'}
-        )
+        log.warning("an HTTP request with a wrong token was refused", address=address, path=request.url.path, why=why)
+        raise HTTPException(401, why, {"www-authenticate": 'Bearer error="invalid_token"'})
 
 
 async def declare_bearer_auth(credentials: Credentials) -> None:

@@ -1,5 +1,7 @@
 """Tokens of the HTTP API: the roles they grant, the tokens file, and the comparison in constant time.
 
+``oidc.py`` checks the tokens of an OpenID Connect provider.
+
 Invariant: response times reveal nothing about a token. The digest of a presented token is compared with every known digest.
 
 Terms:
@@ -15,6 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import sha256
+from typing import Protocol
 
 import structlog
 
@@ -43,6 +46,32 @@ class CredentialsError(Exception):
 class ApiCaller:
     name: str
     role: ApiRole
+
+
+class TokenRefused(Exception):
+    """A token of an OpenID Connect provider is not valid. The text is for the caller, and never contains the token."""
+
+
+class UnknownKey(TokenRefused):
+    """The token names a key that is not known now. The provider may have a new key."""
+
+
+class NoRole(TokenRefused):
+    """The token is valid, and gives no role."""
+
+
+class TokenVerifier(Protocol):
+    """Checks tokens that another service has signed. ``tuner.api.oidc`` implements it."""
+
+    @property
+    def can_operate(self) -> bool:
+        """Whether a token may have the role operate."""
+
+    def find(self, presented: str) -> ApiCaller:
+        """Returns the caller of a token; raises TokenRefused."""
+
+    def await_new_keys(self) -> None:
+        """Waits some seconds for keys that the service may have added."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +129,7 @@ def parse_tokens(text: str, file_name: str) -> tuple[Token, ...]:
 
 
 class Tokens:
-    """All known tokens: those of the settings, and those of the tokens file, which is read again when it changes."""
+    """All known tokens: those of the settings, of the tokens file, which is read again when it changes, and of a provider."""
 
     def __init__(
         self,
@@ -108,10 +137,12 @@ class Tokens:
         file: str | None = None,
         *,
         monotonic: Callable[[], float] | None = None,
+        verifier: TokenVerifier | None = None,
     ) -> None:
         """
         Args:
             monotonic: None: the file is never read again.
+            verifier: checks the tokens of an OpenID Connect provider; None: there is no provider.
 
         Raises:
             CredentialsError: the file cannot be read, or a line of it is wrong.
@@ -119,6 +150,7 @@ class Tokens:
         self._from_settings = tuple(from_settings)
         self._file = file
         self._monotonic = monotonic
+        self._verifier = verifier
         self._lock = threading.Lock()
         self._checked_at_s = float("-inf")
         self._stamp: FileStamp | None = None
@@ -129,14 +161,30 @@ class Tokens:
     @property
     def needed(self) -> bool:
         """Whether any token is configured, so that every caller has to present one."""
-        return bool(self._from_settings) or self._file is not None
+        return bool(self._from_settings) or self._file is not None or self._verifier is not None
 
     @property
     def can_operate(self) -> bool:
+        if self._verifier is not None and self._verifier.can_operate:
+            return True
         return any(token.caller.role is ApiRole.OPERATE for token in self._known())
 
     def find(self, presented: str) -> ApiCaller | None:
-        return find_caller(presented, self._known())
+        """Returns the caller of a token; None if the token is unknown.
+
+        Raises:
+            TokenRefused: the token is of the provider, and is not valid or gives no role.
+        """
+        caller = find_caller(presented, self._known())
+        has_form_of_jwt = presented.count(".") == 2
+        if caller is None and self._verifier is not None and has_form_of_jwt:
+            return self._verifier.find(presented)
+        return caller
+
+    def await_new_keys(self) -> None:
+        """Waits some seconds for keys that the provider may have added."""
+        if self._verifier is not None:
+            self._verifier.await_new_keys()
 
     def _known(self) -> tuple[Token, ...]:
         if self._file is not None and self._monotonic is not None:

@@ -6,6 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
 from streaming.shared.addresses import is_local_host
 from streaming.shared.metrics_settings import token_problem
+from tuner.settings.oidc import OidcSettings
 
 # By address that stands for all interfaces: the address at which this machine reaches its own server.
 _LOCAL_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}
@@ -35,6 +36,10 @@ class HttpSettings(BaseModel):
         description="tokens file; each line has a role (`read` or `operate`), a name (recorded with every order) and a token; the "
         "tuner reads the file again when it changes",
     )
+    oidc: OidcSettings | None = Field(
+        default=None,
+        description="also accepts the tokens of an OpenID Connect provider; needs rheostat[oidc]",
+    )
     tls_certfile: str | None = Field(
         default=None, description="PEM file with the certificate; if set, the server uses HTTPS"
     )
@@ -61,7 +66,8 @@ class HttpSettings(BaseModel):
         if not self.is_local and not self.has_tokens:
             raise ValueError(
                 f"host {self.host} can be reached from other machines, and no token is set, so the tuner does not start: set "
-                "read_token, operate_token or tokens_file (in the environment: RHEOSTAT_TUNER__HTTP__READ_TOKEN), or host 127.0.0.1"
+                "read_token, operate_token, tokens_file or oidc (in the environment: RHEOSTAT_TUNER__HTTP__READ_TOKEN), or "
+                "host 127.0.0.1"
             )
         return self
 
@@ -73,7 +79,7 @@ class HttpSettings(BaseModel):
 
     @property
     def has_tokens(self) -> bool:
-        return any(token is not None for token in (self.read_token, self.operate_token, self.tokens_file))
+        return any(given is not None for given in (self.read_token, self.operate_token, self.tokens_file, self.oidc))
 
     def address(self, port: int) -> str:
         """Returns the URL of the server for this machine.

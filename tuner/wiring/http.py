@@ -8,11 +8,12 @@ import structlog
 from prometheus_client import CollectorRegistry
 
 from tuner.api.api_state import ApiState
-from tuner.api.auth import ApiRole, Tokens, make_token
+from tuner.api.auth import ApiRole, CredentialsError, Tokens, TokenVerifier, make_token
 from tuner.api.orders_api import OrderService
 from tuner.api.server import HttpServer, make_app
 from tuner.runtime.clock import Clock
 from tuner.settings.http import HttpSettings
+from tuner.settings.oidc import OidcSettings
 from tuner.wiring.status import StatusStores
 
 log = structlog.get_logger("tuner")
@@ -74,7 +75,22 @@ def _tokens(http: HttpSettings, monotonic_s: Callable[[], float]) -> Tokens:
     tokens = [make_token(secret.get_secret_value(), name, role) for secret, name, role in secrets if secret is not None]
     if not http.is_local and http.tls_certfile is None:
         log.warning("tokens cross the network unencrypted: set tuner.http.tls_certfile and tls_keyfile", host=http.host)
-    return Tokens(tokens, http.tokens_file, monotonic=monotonic_s)
+    return Tokens(tokens, http.tokens_file, monotonic=monotonic_s, verifier=_verifier(http.oidc))
+
+
+def _verifier(oidc: OidcSettings | None) -> TokenVerifier | None:
+    """
+    Raises:
+        CredentialsError: the libraries for signatures are not installed.
+    """
+    if oidc is None:
+        return None
+    try:
+        from tuner.api.oidc import OidcVerifier
+        from tuner.api.oidc_keys import ProviderKeys
+    except ImportError as error:
+        raise CredentialsError(f"tuner.http.oidc needs further libraries ({error}): install rheostat[oidc]") from error
+    return OidcVerifier(oidc, ProviderKeys(oidc.jwks_url, oidc.jwks_file, oidc.jwks_cafile))
 
 
 def _certificate(http: HttpSettings) -> tuple[str, str] | None:

@@ -16,6 +16,8 @@ from kafka.net.compat import KafkaNetClient
 
 from streaming.shared.deferred_interrupts import DeferredInterrupts
 from streaming.shared.kafka import client_internals
+from streaming.shared.kafka.mechanisms import register_mechanisms
+from streaming.shared.kafka.secrets import LoginError
 from streaming.shared.kafka.settings import KafkaSettings
 from streaming.shared.kafka.unpacking import OnRefused, limit_unpacking, log_refused
 
@@ -25,18 +27,23 @@ _NO_AUTO_CREATE = {"allow_auto_create_topics": False}
 # Pause before the transaction coordinator is looked up again. For some seconds the lookup can still return the dead broker.
 _NOT_READY_S = 0.1
 
+register_mechanisms()
+
 
 class _Refusals(logging.Handler):
     """Keeps kafka-python's log message about a refused login, because its exception says only that it could not connect."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
-        self.last: str | None = None
+        self.last: kafka.errors.SaslAuthenticationFailedError | None = None
 
     def emit(self, record: logging.LogRecord) -> None:
+        arguments = record.args if isinstance(record.args, tuple) else ()
         message = record.getMessage()
-        if "AuthenticationFailed" in message:
-            self.last = message
+        if login_error := next((a for a in arguments if isinstance(a, LoginError)), None):
+            self.last = login_error
+        elif "AuthenticationFailed" in message:
+            self.last = kafka.errors.SaslAuthenticationFailedError(message)
 
 
 def admin_client(settings: KafkaSettings, client_id: str) -> KafkaAdminClient:
@@ -65,7 +72,7 @@ def admin_client(settings: KafkaSettings, client_id: str) -> KafkaAdminClient:
             for client in net_clients:
                 _abandon(client, error)
             if isinstance(error, kafka.errors.KafkaTimeoutError) and refusals.last is not None:
-                raise kafka.errors.SaslAuthenticationFailedError(refusals.last) from error
+                raise refusals.last from error
             raise
 
 

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import re
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 
+from streaming.shared.kafka.access_tokens import TokenEndpoint, TokenFile, TokenProvider
+from streaming.shared.kafka.mechanisms import WITH_PASSWORD
+from streaming.shared.kafka.secrets import SecretFile
+from streaming.shared.kafka.token_source import ClientTokens, java_token_file
 from streaming.shared.unit_settings import Seconds
+
+_JAVA = "org.apache.kafka.common.security"
+# A class of the kernel's jar, which Spark's driver and executors load.
+_TOKEN_LOGIN = "rheostat.stream.TokenLogin"
+_TOKEN_ORIGINS = ("sasl_oauth_token_endpoint", "sasl_oauth_token_file", "sasl_oauth_token_provider")
 
 
 class PemError(ValueError):
@@ -23,12 +34,48 @@ class KafkaSettings(BaseModel):
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
         default="PLAINTEXT", description="as in Kafka's own client settings"
     )
-    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = Field(
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI"] | None = Field(
         default=None, description="needed with SASL_PLAINTEXT and SASL_SSL"
     )
-    sasl_username: str | None = Field(default=None, description="user of SASL")
+    sasl_username: str | None = Field(default=None, description="user of PLAIN and SCRAM")
     sasl_password: SecretStr | None = Field(
-        default=None, description="password of SASL; better given as environment variable RHEOSTAT_KAFKA__SASL_PASSWORD"
+        default=None,
+        description="password of PLAIN and SCRAM; better given as environment variable RHEOSTAT_KAFKA__SASL_PASSWORD",
+    )
+    sasl_password_file: str | None = Field(
+        default=None, description="file whose only line is the password, instead of sasl_password; read at each login"
+    )
+    sasl_oauth_token_endpoint: str | None = Field(
+        default=None, description="URL that gives tokens for client credentials (OAuth 2.0), for OAUTHBEARER"
+    )
+    sasl_oauth_client_id: str | None = Field(default=None, description="client of the token endpoint")
+    sasl_oauth_client_secret: SecretStr | None = Field(
+        default=None,
+        description="secret of that client; better given as environment variable RHEOSTAT_KAFKA__SASL_OAUTH_CLIENT_SECRET",
+    )
+    sasl_oauth_client_secret_file: str | None = Field(
+        default=None,
+        description="file whose only line is the secret, instead of sasl_oauth_client_secret; read for each token",
+    )
+    sasl_oauth_scope: str | None = Field(default=None, description="scope of the tokens, if the endpoint needs one")
+    sasl_oauth_cafile: str | None = Field(
+        default=None,
+        description="PEM file with the authorities that sign the endpoint's certificate; none: those of the operating system",
+    )
+    sasl_oauth_token_file: str | None = Field(
+        default=None,
+        description="file whose only line is a token (JWT) that another program renews, for OAUTHBEARER; read at each login",
+    )
+    sasl_oauth_token_provider: str | None = Field(
+        default=None,
+        pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$",
+        description="Python function that returns a token, as package.module:function, for OAUTHBEARER (Amazon MSK IAM)",
+    )
+    sasl_kerberos_service_name: str = Field(default="kafka", description="Kerberos service of the brokers, for GSSAPI")
+    sasl_kerberos_principal: str | None = Field(default=None, description="rheostat's principal in the keytab")
+    sasl_kerberos_keytab: str | None = Field(
+        default=None,
+        description="keytab of sasl_kerberos_principal; none: the ticket cache of the user, as kinit writes it",
     )
     ssl_cafile: str | None = Field(
         default=None, description="PEM file with the authorities that sign the brokers' certificates"
@@ -54,14 +101,76 @@ class KafkaSettings(BaseModel):
     @model_validator(mode="after")
     def _sasl_is_complete(self) -> KafkaSettings:
         if self.security_protocol.startswith("SASL"):
-            missing = [
-                name for name in ("sasl_mechanism", "sasl_username", "sasl_password") if getattr(self, name) is None
-            ]
-            if missing:
-                raise ValueError(f"security_protocol {self.security_protocol} also needs {', '.join(missing)}")
+            if self.sasl_mechanism is None:
+                raise ValueError(f"security_protocol {self.security_protocol} also needs sasl_mechanism")
+            if self.sasl_mechanism in WITH_PASSWORD:
+                self._require("sasl_username")
+                self._require_one_of("sasl_password", "sasl_password_file")
+            elif self.sasl_mechanism == "OAUTHBEARER":
+                self._require_one_of(*_TOKEN_ORIGINS)
+        if self.sasl_oauth_token_endpoint is not None:
+            self._require("sasl_oauth_client_id")
+            self._require_one_of("sasl_oauth_client_secret", "sasl_oauth_client_secret_file")
+            url = urlsplit(self.sasl_oauth_token_endpoint)
+            if url.scheme not in ("http", "https") or not url.hostname:
+                raise ValueError("sasl_oauth_token_endpoint must be a URL that begins with https://")
+        if (self.sasl_kerberos_principal is None) != (self.sasl_kerberos_keytab is None):
+            raise ValueError("sasl_kerberos_principal and sasl_kerberos_keytab go together")
         if (self.ssl_certfile is None) != (self.ssl_keyfile is None):
             raise ValueError("ssl_certfile and ssl_keyfile go together")
         return self
+
+    def _require(self, name: str) -> None:
+        if getattr(self, name) is None:
+            raise ValueError(f"sasl_mechanism {self.sasl_mechanism} also needs {name}")
+
+    def _require_one_of(self, *names: str) -> None:
+        given = [name for name in names if getattr(self, name) is not None]
+        if len(given) != 1:
+            state = f"has {' and '.join(given)}" if given else "has none"
+            raise ValueError(
+                f"sasl_mechanism {self.sasl_mechanism} needs exactly one of {', '.join(names)}, and {state}"
+            )
+
+    @property
+    def uses_sasl(self) -> bool:
+        return self.security_protocol.startswith("SASL")
+
+    @property
+    def needs_token_service(self) -> bool:
+        """Whether tokens are fetched by this process, so that a process on another machine cannot log in."""
+        return self.sasl_mechanism == "OAUTHBEARER" and self.sasl_oauth_token_file is None
+
+    def _token_origin(self) -> TokenEndpoint | TokenFile | TokenProvider:
+        if self.sasl_oauth_token_file is not None:
+            return TokenFile(self.sasl_oauth_token_file)
+        if self.sasl_oauth_token_provider is not None:
+            return TokenProvider(self.sasl_oauth_token_provider)
+        assert self.sasl_oauth_token_endpoint is not None
+        assert self.sasl_oauth_client_id is not None
+        return TokenEndpoint(
+            self.sasl_oauth_token_endpoint,
+            self.sasl_oauth_client_id,
+            _secret(self.sasl_oauth_client_secret, "sasl_oauth_client_secret_file", self.sasl_oauth_client_secret_file),
+            self.sasl_oauth_scope,
+            self.sasl_oauth_cafile,
+        )
+
+    def _password(self) -> str | SecretFile:
+        return _secret(self.sasl_password, "sasl_password_file", self.sasl_password_file)
+
+    def check_login(self) -> None:
+        """Checks that the password or the token of a login is available. The check may wait for the token endpoint.
+
+        Raises:
+            LoginError: it is not available; the text names the setting.
+        """
+        if self.uses_sasl and self.sasl_mechanism in WITH_PASSWORD:
+            password = self._password()
+            if isinstance(password, SecretFile):
+                password.read()
+        elif self.uses_sasl and self.sasl_mechanism == "OAUTHBEARER":
+            ClientTokens(self._token_origin()).token()
 
     def kafka_python_arguments(self) -> dict[str, Any]:
         """Returns the keyword arguments of every kafka-python client."""
@@ -74,10 +183,19 @@ class KafkaSettings(BaseModel):
             # Reconnect to a restarted broker within one control cycle; kafka-python's default is half a minute.
             "reconnect_backoff_max_ms": 2000,
         }
-        if self.sasl_mechanism is not None and self.sasl_password is not None:
+        if self.uses_sasl:
             config["sasl_mechanism"] = self.sasl_mechanism
+        if self.uses_sasl and self.sasl_mechanism in WITH_PASSWORD:
             config["sasl_plain_username"] = self.sasl_username
-            config["sasl_plain_password"] = self.sasl_password.get_secret_value()
+            config["sasl_plain_password"] = self._password()
+        elif self.uses_sasl and self.sasl_mechanism == "OAUTHBEARER":
+            config["sasl_oauth_token_provider"] = ClientTokens(self._token_origin())
+        elif self.uses_sasl:
+            config["sasl_kerberos_service_name"] = self.sasl_kerberos_service_name
+            if self.sasl_kerberos_keytab is not None:
+                # The Kerberos library has no other way to name a keytab. The tickets stay in this process's memory.
+                os.environ["KRB5_CLIENT_KTNAME"] = self.sasl_kerberos_keytab
+                os.environ["KRB5CCNAME"] = "MEMORY:rheostat"
         for name in ("ssl_cafile", "ssl_certfile", "ssl_keyfile"):
             if getattr(self, name) is not None:
                 config[name] = getattr(self, name)
@@ -90,15 +208,11 @@ class KafkaSettings(BaseModel):
 
         Raises:
             PemError: one of the files cannot be used.
+            LoginError: the password's file cannot be read, or there is no token.
         """
         config = {"bootstrap.servers": self.bootstrap_servers, "security.protocol": self.security_protocol}
-        if self.sasl_mechanism is not None and self.sasl_password is not None:
-            module = "plain.PlainLoginModule" if self.sasl_mechanism == "PLAIN" else "scram.ScramLoginModule"
-            user, password = _quoted(self.sasl_username or ""), _quoted(self.sasl_password.get_secret_value())
-            config["sasl.mechanism"] = self.sasl_mechanism
-            config["sasl.jaas.config"] = (
-                f"org.apache.kafka.common.security.{module} required username={user} password={password};"
-            )
+        if self.uses_sasl:
+            config |= self._java_login()
         if self.ssl_cafile is not None:
             config |= {
                 "ssl.truststore.type": "PEM",
@@ -111,6 +225,37 @@ class KafkaSettings(BaseModel):
                 "ssl.keystore.key": _pem("ssl_keyfile", self.ssl_keyfile, "PRIVATE KEY"),
             }
         return config
+
+    def _java_login(self) -> dict[str, str]:
+        assert self.sasl_mechanism is not None
+        config: dict[str, str] = {"sasl.mechanism": self.sasl_mechanism}
+        if self.sasl_mechanism == "OAUTHBEARER":
+            file = java_token_file(self._token_origin())
+            module = f"{_JAVA}.oauthbearer.OAuthBearerLoginModule required tokenFile={_quoted(file)}"
+            config["sasl.login.callback.handler.class"] = _TOKEN_LOGIN
+        elif self.sasl_mechanism == "GSSAPI":
+            module = f"com.sun.security.auth.module.Krb5LoginModule required {self._java_kerberos()}"
+            config["sasl.kerberos.service.name"] = self.sasl_kerberos_service_name
+        else:
+            name = "plain.PlainLoginModule" if self.sasl_mechanism == "PLAIN" else "scram.ScramLoginModule"
+            password = self._password()
+            text = password.read() if isinstance(password, SecretFile) else password
+            module = f"{_JAVA}.{name} required username={_quoted(self.sasl_username or '')} password={_quoted(text)}"
+        return config | {"sasl.jaas.config": f"{module};"}
+
+    def _java_kerberos(self) -> str:
+        if self.sasl_kerberos_keytab is None or self.sasl_kerberos_principal is None:
+            return "useTicketCache=true renewTGT=true doNotPrompt=true"
+        keytab, principal = _quoted(self.sasl_kerberos_keytab), _quoted(self.sasl_kerberos_principal)
+        return f"useKeyTab=true storeKey=true doNotPrompt=true keyTab={keytab} principal={principal}"
+
+
+def _secret(value: SecretStr | None, file_setting: str, file: str | None) -> str | SecretFile:
+    """Returns the secret of the settings, or the file that contains it."""
+    if file is not None:
+        return SecretFile(file_setting, file)
+    assert value is not None, "the validator requires one of them"
+    return value.get_secret_value()
 
 
 def _quoted(text: str) -> str:

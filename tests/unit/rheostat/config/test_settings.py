@@ -71,7 +71,7 @@ def test_tuner_acts_only_where_dry_run_is_false(
         ("- a list\n", "f.yaml:1: expected keys and values"),
         ("", "cluster: is missing"),
         (GOOD.replace("cluster: main", "cluster: a|b"), "f.yaml:1: cluster: string should match pattern"),
-        (GOOD.replace("localhost:9092", "x:1\n  security_protocol: SASL_SSL"), "SASL_SSL also needs sasl_mechanism, sasl_username, sasl_password"),
+        (GOOD.replace("localhost:9092", "x:1\n  security_protocol: SASL_SSL"), "kafka: security_protocol SASL_SSL also needs sasl_mechanism"),
     ],
 )  # fmt: skip
 def test_fault_names_key_line_and_expected_value(text: str, said: str) -> None:
@@ -221,6 +221,25 @@ def test_password_is_never_shown() -> None:
     assert settings.kafka.kafka_python_arguments()["sasl_plain_password"] == "hush"
     assert 'password="hush"' in settings.kafka.for_java()["sasl.jaas.config"]
     assert "hush" not in fault(GOOD, {**sasl, "RHEOSTAT_KAFKA__SASL_MECHANISM": "MAGIC"})
+    misplaced = {
+        "RHEOSTAT_KAFKA__SASL_OAUTH_CLIENT_SECRET": "hush",
+        "RHEOSTAT_KAFKA__SASL_OAUTH_CLIENT_SECRETS": "hush",
+    }
+    assert "hush" not in fault(GOOD, {**sasl, **misplaced})
+
+
+def test_token_endpoint_is_refused_with_executors_on_other_machines() -> None:
+    oauth = {
+        "RHEOSTAT_KAFKA__SECURITY_PROTOCOL": "SASL_SSL",
+        "RHEOSTAT_KAFKA__SASL_MECHANISM": "OAUTHBEARER",
+        "RHEOSTAT_STREAM__MASTER": "spark://host:7077",
+        "RHEOSTAT_STREAM__DRIVER_HOST": "10.0.0.1",
+    }
+    provider = {"RHEOSTAT_KAFKA__SASL_OAUTH_TOKEN_PROVIDER": "a:b"}
+    assert "set kafka.sasl_oauth_token_file, a file that exists on all of these machines" in fault(
+        GOOD, oauth | provider
+    )
+    assert parse_settings(GOOD, "f.yaml", oauth | {"RHEOSTAT_KAFKA__SASL_OAUTH_TOKEN_FILE": "/token"}).kafka.uses_sasl
 
 
 def test_password_with_quotes_is_escaped_in_jaas_config() -> None:

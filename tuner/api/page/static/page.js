@@ -20,8 +20,13 @@ const rheostat = (() => {
 
   async function ask(path, options = {}) {
     const answer = await fetch(path, { ...options, headers: { ...headers(), ...(options.headers || {}) }, cache: "no-store" });
-    if (answer.status === 401) wantToken(token() ? "The tuner does not know this token." : "");
+    if (answer.status === 401) wantToken(token() ? await refusal(answer.clone()) : "");
     return answer;
+  }
+
+  async function refusal(answer) {
+    const why = await answer.json().then((body) => body.detail, () => "no reason was given");
+    return `The tuner refuses this token: ${why}.`;
   }
 
   function wantToken(why) {

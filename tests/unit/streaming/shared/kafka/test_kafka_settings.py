@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
+from kafka.net.sasl import get_sasl_mechanism
+from oauth_kit import SigningKey
+from pydantic import ValidationError
 
 from streaming.errors import StreamError
 from streaming.shared.kafka import KafkaSettings
+from streaming.shared.kafka.cluster import Unreachable
+from streaming.shared.kafka.secrets import LoginError
 from streaming.shared.kafka.settings import PemError
 from streaming.sources import kafka_options
 
@@ -79,3 +85,101 @@ def test_kafka_options_report_pem_errors_as_stream_errors(files: dict[str, str])
     Path(files["ssl_certfile"]).unlink()
     with pytest.raises(StreamError, match="ssl_certfile"):
         kafka_options(settings(files))
+
+
+def login(mechanism: str, **other: Any) -> KafkaSettings:
+    return KafkaSettings(
+        bootstrap_servers="h:9093", security_protocol="SASL_SSL", sasl_mechanism=mechanism, **other
+    )  # fmt: skip
+
+
+ENDPOINT = {"sasl_oauth_token_endpoint": "https://idp/token", "sasl_oauth_client_id": "us"}
+
+
+@pytest.mark.parametrize(
+    ("values", "why"),
+    [
+        ({"mechanism": "PLAIN"}, "sasl_mechanism PLAIN also needs sasl_username"),
+        ({"mechanism": "PLAIN", "sasl_username": "u"}, "needs exactly one of sasl_password, sasl_password_file, and has none"),
+        (
+            {"mechanism": "PLAIN", "sasl_username": "u", "sasl_password": "p", "sasl_password_file": "f"},
+            "and has sasl_password and sasl_password_file",
+        ),
+        ({"mechanism": "OAUTHBEARER"}, "exactly one of sasl_oauth_token_endpoint, sasl_oauth_token_file, sasl_oauth_token_prov"),
+        ({"mechanism": "OAUTHBEARER", "sasl_oauth_token_endpoint": "https://idp"}, "also needs sasl_oauth_client_id"),
+        ({"mechanism": "OAUTHBEARER", **ENDPOINT}, "exactly one of sasl_oauth_client_secret, sasl_oauth_client_secret_file"),
+        (
+            {"mechanism": "OAUTHBEARER", **ENDPOINT, "sasl_oauth_client_secret": "s", "sasl_oauth_token_endpoint": "idp/token"},
+            "must be a URL that begins with https://",
+        ),
+        ({"mechanism": "OAUTHBEARER", "sasl_oauth_token_provider": "module.function"}, "String should match pattern"),
+        ({"mechanism": "GSSAPI", "sasl_kerberos_keytab": "k"}, "sasl_kerberos_principal and sasl_kerberos_keytab go together"),
+        ({"mechanism": "KERBEROS"}, "Input should be 'PLAIN', 'SCRAM-SHA-256', 'SCRAM-SHA-512', 'OAUTHBEARER' or 'GSSAPI'"),
+    ],
+)  # fmt: skip
+def test_incomplete_login_names_the_missing_key(values: dict[str, Any], why: str) -> None:
+    with pytest.raises(ValidationError) as raised:
+        login(**values)
+    assert why in str(raised.value)
+
+
+def test_password_file_is_read_for_each_login(tmp_path: Path) -> None:
+    """kafka-python creates a new mechanism for each connection."""
+    file = tmp_path / "password"
+    file.write_text("first\n")
+    arguments = login("PLAIN", sasl_username="u", sasl_password_file=str(file)).kafka_python_arguments()
+
+    def sent() -> bytes:
+        return bytes(get_sasl_mechanism("PLAIN")(host="h", **arguments).auth_bytes())
+
+    assert sent().endswith(b"first")
+    file.write_text("second")
+    assert sent().endswith(b"second")
+    file.unlink()
+    with pytest.raises(LoginError, match=r"kafka\.sasl_password_file: .* cannot be read: No such file or directory"):
+        sent()
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
+def test_java_gets_the_password_of_the_file(tmp_path: Path, mechanism: str) -> None:
+    file = tmp_path / "password"
+    file.write_text('a "quoted" one\n')
+    settings = login(mechanism, sasl_username="u", sasl_password_file=str(file))
+    assert r'username="u" password="a \"quoted\" one";' in settings.for_java()["sasl.jaas.config"]
+    file.write_text("")
+    with pytest.raises(Unreachable, match=r"cannot log in at h:9093: kafka\.sasl_password_file: .* must have one line"):
+        kafka_options(settings)
+
+
+def test_java_reads_the_operators_token_file(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    settings = login("OAUTHBEARER", sasl_oauth_token_file=str(file))
+    with pytest.raises(LoginError, match="cannot be read"):
+        settings.for_java()
+    file.write_text(SigningKey("one").token())
+    config = settings.for_java()
+    assert f'tokenFile="{file}"' in config["sasl.jaas.config"]
+    assert config["sasl.login.callback.handler.class"] == "rheostat.stream.TokenLogin"
+    assert file.read_text() not in str(config)
+
+
+def test_java_gets_the_keytab_or_the_ticket_cache() -> None:
+    keytab = login("GSSAPI", sasl_kerberos_principal="rheostat@TEST", sasl_kerberos_keytab="/k")
+    assert 'keyTab="/k" principal="rheostat@TEST"' in keytab.for_java()["sasl.jaas.config"]
+    assert "useTicketCache=true" in login("GSSAPI").for_java()["sasl.jaas.config"]
+    assert login("GSSAPI").for_java()["sasl.kerberos.service.name"] == "kafka"
+
+
+def test_kerberos_error_becomes_a_login_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the package gssapi, with it, and without a ticket."""
+    monkeypatch.setenv("KRB5_CLIENT_KTNAME", "")
+    monkeypatch.setenv("KRB5CCNAME", "")
+    settings = login("GSSAPI", sasl_kerberos_principal="rheostat@TEST", sasl_kerberos_keytab="/missing")
+    with pytest.raises(LoginError, match=r"kafka\.sasl_mechanism GSSAPI") as raised:
+        get_sasl_mechanism("GSSAPI")(host="h", **settings.kafka_python_arguments())
+    assert "\n" not in str(raised.value)
+
+
+def test_secrets_are_hidden_in_texts() -> None:
+    settings = login("OAUTHBEARER", **ENDPOINT, sasl_oauth_client_secret="hush")
+    assert "hush" not in f"{settings!r} {settings} {settings.model_dump_json()}"
