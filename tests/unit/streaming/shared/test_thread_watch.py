@@ -148,7 +148,7 @@ def test_end_of_vital_thread_exits_with_fault(
     file = tmp_path / "rheostat.yaml"
     file.write_text(SETTINGS)
 
-    def run_tune(settings: object, stop: threading.Event, config: object, threads: object) -> None:
+    def run_tune(settings: object, stop: threading.Event, *_: object) -> None:
         VitalThread(target=break_down, name="http", daemon=True).start()
         assert stop.wait(WAIT_S_MAX)
 
