@@ -58,8 +58,9 @@ def decide_exemptions(
     new_by_pattern.sort(key=lambda new: new[0].state.rate_per_s, reverse=True)
     if len(new_by_pattern) > available:
         text = (
-            f"{with_quota + len(new_by_pattern)} tenants are exempt by a pattern, but at most {policy.limits.tenants_max} of them "
-            "are exempt from the <default> quota. It limits the others. Name exempt tenants in full"
+            f"{with_quota + len(new_by_pattern)} tenants match a pattern that exempts them, but rheostat exempts at most "
+            f"{policy.limits.tenants_max} of them from the <default> quota, which limits the others. Name exempt tenants in "
+            "full"
         )
         decisions.append(HoldQuota(None, QuotaReason.TOO_MANY_TENANTS, text))
     return [*decisions, *(decision for _, decision in new_by_pattern[:available])]

@@ -323,8 +323,8 @@ def _add_pairs(topic: str, fitting: Mapping[Side, tuple[Pair, ...]], *, recover:
 def _remove_recovering(topic: str, pairs: frozenset[Pair]) -> RemovePairs:
     partitions = sorted({partition for partition, _ in pairs})
     text = (
-        f"topic {topic}: replicas of partition {join_names(partitions, 5)} that fell out of sync catch up without a "
-        "throttle: removed from the leader's list until they are in sync"
+        f"topic {topic}: replicas of partition {join_names(partitions, 5)} fell out of sync, so they are removed from the "
+        "leader's throttled-replica list until they are in sync, and catch up without a throttle"
     )
     return RemovePairs(topic, _sorted(pairs), (), Reason.ISR_RECOVERY, text)
 
@@ -332,8 +332,8 @@ def _remove_recovering(topic: str, pairs: frozenset[Pair]) -> RemovePairs:
 def _remove_below_minimum(topic: str, pairs: Mapping[Side, frozenset[Pair]]) -> RemovePairs:
     partitions = sorted({partition for replicas in pairs.values() for partition, _ in replicas})
     text = (
-        f"topic {topic}: partition {join_names(partitions, 5)} has fewer than min.insync.replicas replicas in sync, so nothing "
-        "holds its recovering replicas back: removed from the throttled-replica lists"
+        f"topic {topic}: partition {join_names(partitions, 5)} has fewer than min.insync.replicas replicas in sync, so its "
+        "recovering replicas are removed from the throttled-replica lists, and catch up without a throttle"
     )
     return RemovePairs(topic, _sorted(pairs[Side.LEADER]), _sorted(pairs[Side.FOLLOWER]), Reason.ISR_RECOVERY, text)
 

@@ -605,7 +605,7 @@ def test_random_client_ids_exempt_by_pattern_are_bounded() -> None:
     for first in (0, 20):
         made = rig.cycle([tenant(rig.now_ms, 1 + i, client_id=f"c{first + i}") for i in range(20)])
         [text] = [d.text for d in made.decisions if d.reason is QuotaReason.TOO_MANY_TENANTS]
-        assert "are exempt by a pattern, but at most 5 of them are freed" in text
+        assert "match a pattern that exempts them, but rheostat exempts at most 5 of them" in text
     assert set(rig.quotas) == {EVERY_CLIENT, *(QuotaEntity(client_id=f"c{i}") for i in range(15, 20))}
 
 

@@ -205,8 +205,8 @@ def test_partition_of_recovering_replica_leaves_leader_list() -> None:
     assert gone.pairs == throttle(leader=[(0, 1), (0, 2)])
     assert gone.reason is Reason.ISR_RECOVERY
     assert gone.text == (
-        "topic orders: replicas of partition 0 that fell out of sync catch up without a throttle: removed from the leader's "
-        "list until they are in sync"
+        "topic orders: replicas of partition 0 fell out of sync, so they are removed from the leader's throttled-replica "
+        "list until they are in sync, and catch up without a throttle"
     )
 
 
