@@ -176,7 +176,7 @@ class LearnMetric:
     CHANGE_POINT = _gauge("rheostat_change_point", unit=Unit.TRUTH, labels=_MEASURE,
         meaning="1 for a day after rheostat learn has found a lasting change of the measure; absent otherwise.")
     UNUSUAL = _gauge("rheostat_unusual_value", unit=Unit.TRUTH, labels=_MEASURE,
-        meaning="1 if the measure had an unusual value for its hour within the last two hours; absent otherwise.")
+        meaning="1 for two hours after the measure had an unusual value for its hour; absent otherwise.")
 
 
 class TunerMetric:

@@ -149,8 +149,8 @@ def test_unusual_value_of_a_tenant_is_one_sentence() -> None:
         since_ms=0,
     )
     assert event_text(event) == (
-        "Tenant user ann, client-id etl: unusual mutation rate at 1970-01-01 00:00:00 UTC: 14.5 partitions/s, usual are 8.00 "
-        "partitions/s."
+        "Tenant user ann, client-id etl: unusual mutation rate at 1970-01-01 00:00:00 UTC: 14.5 partitions/s, instead of the "
+        "usual 8.00 partitions/s."
     )
 
 

@@ -1013,7 +1013,7 @@ def test_return_from_isr_recovery_stops_when_more_is_needed() -> None:
     stood = rig.throttles.rates[SOURCE]
     rig.run_ramps()
     assert rig.throttles.rates[SOURCE] == stood
-    assert any("the move needs at least 24.0 MB/s by now" in str(failure) for _, failure in rig.observer.acts)
+    assert any("the move needs at least 24.0 MB/s now" in str(failure) for _, failure in rig.observer.acts)
     rig.now_s += 60.0
     rig.cycle()
     rig.run_ramps()
