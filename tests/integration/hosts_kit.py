@@ -23,7 +23,7 @@ from lab_parts import RHEOSTAT, Running, running, until
 from rheostat.lab.cluster import Lab
 from rheostat.lab.keeper import lab_config
 from rheostat.lab.node import free_ports
-from streaming.shared.contract import Topics
+from streaming.shared.contract import Metric, Topics
 from streaming.shared.kafka.clients import consumer
 
 PARTS = ("collector", "stream", "tuner")
@@ -142,10 +142,14 @@ def first_fresh_signal_s(signals: TopicReader, since_ms: int) -> float | None:
 
 
 def scrape_times_ms(metrics: TopicReader) -> dict[int, list[int]]:
-    """Returns the times of the scrapes of each broker, in order."""
+    """Returns the times of the scrapes of each broker, in order.
+
+    A record without the values of the broker's agent is none: the agent has not answered in time, as on a busy machine.
+    """
     times = defaultdict(list)
     for _, _, value in list(metrics.records):
-        times[value["node"]].append(value["ts"])
+        if any(sample["n"] == Metric.CLIENT_IN for sample in value["samples"]):
+            times[value["node"]].append(value["ts"])
     return {node: sorted(found) for node, found in times.items()}
 
 
