@@ -127,6 +127,7 @@ STEERED: dict[str, Any] = {
     },  # On two shared cores latency says more about the machine than about replication.
     "capacity": {"in_bytes_per_s": 60 * MB, "out_bytes_per_s": 60 * MB},
     "rate_bytes_per_s_max": CEILING,
+    "rate_bytes_per_s_min": CEILING // 10,
 }
 
 
@@ -149,7 +150,7 @@ class RateWatch:
 @pytest.mark.timeout(1800)
 def test_rolling_upgrade_of_two_hosts_changes_nothing_for_a_running_move(tmp_path: Path) -> None:
     with Lab(LabSpec(brokers=3)) as lab, ClusterClient(lab.kafka_settings(), "test") as client:
-        make_topic(lab, "orders", {p: [1, 2] for p in range(4)}, 1_500)
+        make_topic(lab, "orders", {p: [1, 2] for p in range(4)}, 1_200)
         with (
             two_hosts(lab, tmp_path, **STEERED) as (a, b),
             ProducerLoad(lab.artifacts, lab.bootstrap_servers, "orders", rate_bytes_per_s=300_000, record_bytes=10_000),
