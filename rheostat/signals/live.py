@@ -131,8 +131,8 @@ def describe_problem(
                 "clock. Compare the clocks here and on the brokers."
             )
         return (
-            f"{subject} stale: the newest is of {clock(view.newest_ms)}, {span_text(-ahead_s)} ago, and the tuner uses no signal "
-            f"older than {span_text(age_s_max)}: {_CHECK_SERVICES}"
+            f"{subject} stale: the newest is from {clock(view.newest_ms)}, {span_text(-ahead_s)} ago, and the tuner uses no "
+            f"signal older than {span_text(age_s_max)}: {_CHECK_SERVICES}"
         )
     if by_kind := Counter(signal_kind(signal) for signal in view.usable(now_ms)):
         counts = ", ".join(f"{count} of kind {kind}" for kind, count in sorted(by_kind.items()))

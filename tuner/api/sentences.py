@@ -238,7 +238,8 @@ def steps_after_resume(
     if isinstance(observation.live, LiveCluster) and len(observation.live.moves) > FORECAST_PARTITIONS_MAX:
         return [
             *steps,
-            f"After that: not known before the first cycle; {len(observation.live.moves)} partitions are too many for a forecast.",
+            f"After that: not known until the first cycle has ended, because {len(observation.live.moves)} partitions are "
+            "too many for a forecast.",
         ]
     # A dry run of the first cycle after `resume`, on the current measurements.
     orders = observation.orders

@@ -310,8 +310,8 @@ def test_one_fresh_signal_gives_no_problem() -> None:
     ("signals", "wanted", "said"),
     [
         ([], OURS, "There are no signals in rheostat.signals: are `rheostat collect` and `rheostat stream`"),
-        ([aged(BROKER, 60)], OURS, "The one signal is stale: the newest is of 2023-11-14 22:12:20 UTC, 60 s ago"),
-        ([aged(BROKER, 60), aged(MOVE, 40)], OURS, "All signals are stale: the newest is of 2023-11-14 22:12:40 UTC, 40 s ago"),
+        ([aged(BROKER, 60)], OURS, "The one signal is stale: the newest is from 2023-11-14 22:12:20 UTC, 60 s ago"),
+        ([aged(BROKER, 60), aged(MOVE, 40)], OURS, "All signals are stale: the newest is from 2023-11-14 22:12:40 UTC, 40 s ago"),
         ([aged(BROKER, 7_300)], OURS, "2 h 2 min ago, and the tuner uses no signal older than 15 s: are `rheostat collect`"),
         ([aged(BROKER, -40)], OURS, "40 s ahead of this machine's clock. Compare the clocks"),
         ([replace(BROKER, backlog=True)], OURS, "Only signals of backlog records so far (1)."),

@@ -134,7 +134,7 @@ def test_next_steps_of_large_move_have_no_forecast(monkeypatch: pytest.MonkeyPat
     paused = Observation(
         seen.now_ms, cluster, seen.broker_signals, seen.move_signals, orders=Orders(5, Pause(NOW_MS, "kim"))
     )
-    assert steps(paused)[1].startswith("After that: not known before the first cycle;")
+    assert steps(paused)[1].startswith("After that: not known until the first cycle has ended,")
 
 
 def test_next_steps_report_unthrottled_moves_with_reason() -> None:
