@@ -168,7 +168,7 @@ def measure_cost(brokers: int, days_more: int) -> dict[str, Any]:
     record_bytes = 0
     for value in history_records(brokers, range(first), draw):
         began_s = time.process_time()
-        book.take(decode_history(value))
+        book.add(decode_history(value))
         decode_s += time.process_time() - began_s
         record_bytes = len(value)
     began_s = time.process_time()
@@ -186,7 +186,7 @@ def measure_cost(brokers: int, days_more: int) -> dict[str, Any]:
             values = list(history_records(brokers, range(period, period + PERIODS_PER_HOUR), draw))
             began_s = time.process_time()
             for value in values:
-                book.take(decode_history(value))
+                book.add(decode_history(value))
             learner.learn(book.periods(learner.next_hour), book.brokers)
             hours_s.append(time.process_time() - began_s)
             if hour % PROFILES_EVERY_H == 0:  # In fact each hour; less often here, to shorten the run.

@@ -68,7 +68,7 @@ def registry_at(brokers: int, *, stalled: bool = False, fetchers: int = 1) -> Co
     cluster, signals, cycle = LargeCluster(sized(brokers), _SEED, throttled=True), _Signals(), 1
     for value in records(cluster.size, cycle, drained=0.9):
         signal = decode_signal(value)
-        signals.take(replace(signal, produce_mean_ms=2.5) if isinstance(signal, BrokerSignal) else signal)
+        signals.add(replace(signal, produce_mean_ms=2.5) if isinstance(signal, BrokerSignal) else signal)
     live = ClusterReader(cast(ClusterClient, cluster)).snapshot(full=True)
     assert isinstance(live, LiveCluster)
     live = replace(live, fetchers=dict.fromkeys(live.brokers, fetchers))

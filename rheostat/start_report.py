@@ -12,7 +12,7 @@ from typing import Any
 
 from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL
 from rheostat.profiles import UsableProfiles
-from rheostat.start_times import AskedStart, local_text
+from rheostat.start_times import RequestedStart, local_text
 from streaming.shared.contract import Side
 from streaming.shared.short_lists import join_names
 from streaming.shared.units import rate_text, span_text
@@ -33,7 +33,7 @@ from tuner.settings.schedule_periods import SettingsPeriod, periods
 from tuner.settings.tuner import TunerSettings
 
 _ROWS_EVERY_MS = 4 * 3600 * 1000
-_ROWS = 6  # After the first: a whole day.
+_ROWS = 6  # The rows after the first; together a whole day.
 _BROKERS_SHOWN = 5
 _LIMITS_MS = 1000 * (START_AHEAD_S_MAX + MOVE_S_MAX)
 # A schedule that changes more often is cut, and its last period stays: two weeks have 1,000 periods of 20 minutes.
@@ -49,7 +49,7 @@ class StartReport:
         chosen: the estimate for the start that the operator asked for.
         best: the estimate for the start with the shortest move within the next day.
         now: the estimate for a start now.
-        as_now: the same, if the present load stayed.
+        as_now: the estimate for a start now if the current load stayed constant.
         candidates: estimates for now and each fourth hour.
         ceiling_bytes_per_s: the highest throttle now.
         forecast_brokers: brokers of the plan whose profiles were used.
@@ -76,17 +76,17 @@ def answer_start(
     partitions: Sequence[PlannedPartition],
     profiles: UsableProfiles,
     limits: CopyLimits,
-    asked: AskedStart,
+    requested: RequestedStart,
     now_ms: int,
     *,
-    steers: bool,
+    has_objective: bool,
     time_ratio: float = 1.0,
 ) -> StartReport:
     """Returns the answer for a plan that copies something.
 
     Args:
-        asked: a time that has passed meanwhile counts as now.
-        steers: a latency objective is set, so clients limit the throttle.
+        requested: a time in the past means now.
+        has_objective: a latency objective is set, so clients limit the throttle.
         time_ratio: as for ``MoveForecast``.
     """
     forecast = MoveForecast(partitions, profiles.by_broker, limits, now_ms, time_ratio=time_ratio)
@@ -95,15 +95,15 @@ def answer_start(
     now = forecast.estimate(now_ms)
     return StartReport(
         forecast=forecast,
-        is_best=asked.at_ms is None,
-        chosen=best if asked.at_ms is None else forecast.estimate(max(asked.at_ms, now_ms)),
+        is_best=requested.at_ms is None,
+        chosen=best if requested.at_ms is None else forecast.estimate(max(requested.at_ms, now_ms)),
         best=best,
         now=now,
         as_now=forecast.estimate(now_ms, LoadCase.PRESENT),
         candidates=(now, *(forecast.estimate(at_ms) for at_ms in rows_ms)),
         ceiling_bytes_per_s=limits.at(now_ms).ceiling_bytes_per_s,
         forecast_brokers=tuple(sorted(profiles.by_broker)),
-        notes=tuple(_notes(forecast.loads, profiles, limits, steers=steers)),
+        notes=tuple(_notes(forecast.loads, profiles, limits, has_objective=has_objective)),
     )
 
 
@@ -133,7 +133,9 @@ def copy_limits(
     if settings.objective is None:  # Without an objective, throttles do not follow the clients.
         return limits
     sides = side_loads(partitions)
-    return replace(limits, capacities=known_capacities(sides, _told_capacities(settings, sides), profiles.by_broker))
+    return replace(
+        limits, capacities=known_capacities(sides, _configured_capacities(settings, sides), profiles.by_broker)
+    )
 
 
 def _limit_period(period: SettingsPeriod, ceiling_bytes_per_s: float) -> LimitPeriod:
@@ -232,7 +234,7 @@ def _comparison_sentences(report: StartReport) -> list[str]:
     if not report.forecast_brokers:
         return []
     sentences = [
-        f"A start now takes {duration_text(report.now)}; with the present load at all hours it would take "
+        f"A start now takes {duration_text(report.now)}; with the current load at all hours it would take "
         f"{duration_text(report.as_now)}."
     ]
     if not report.is_best and report.best.start_ms != report.chosen.start_ms:
@@ -243,7 +245,7 @@ def _comparison_sentences(report: StartReport) -> list[str]:
 
 
 def _notes(
-    loads: Collection[BrokerSide], profiles: UsableProfiles, limits: CopyLimits, *, steers: bool
+    loads: Collection[BrokerSide], profiles: UsableProfiles, limits: CopyLimits, *, has_objective: bool
 ) -> Iterable[str]:
     if limits.cut_ms is not None:
         yield (
@@ -253,7 +255,7 @@ def _notes(
     for reason in dict.fromkeys(profiles.unusable.values()):
         brokers = [broker for broker, why in profiles.unusable.items() if why == reason]
         yield f"{_brokers_text(brokers)} {reason}: there, the forecast assumes that the present load stays."
-    if not steers:
+    if not has_objective:
         yield "No latency objective is set, so clients do not limit the throttle."
         return
     unknown = sorted({broker for broker, side in loads if (broker, side) not in limits.capacities})
@@ -280,14 +282,14 @@ def _brokers_text(brokers: Sequence[int]) -> str:
     return f"Each of brokers {join_names([str(broker) for broker in brokers], _BROKERS_SHOWN)}"
 
 
-def _told_capacities(settings: TunerSettings, sides: Iterable[BrokerSide]) -> dict[BrokerSide, float]:
+def _configured_capacities(settings: TunerSettings, sides: Iterable[BrokerSide]) -> dict[BrokerSide, float]:
     if settings.capacity is None:
         return {}
-    told: dict[BrokerSide, float] = {}
+    configured: dict[BrokerSide, float] = {}
     for broker, side in sides:
         capacity = settings.capacity.of(broker)
-        told[(broker, side)] = capacity.out_bytes_per_s if side is Side.LEADER else capacity.in_bytes_per_s
-    return told
+        configured[(broker, side)] = capacity.out_bytes_per_s if side is Side.LEADER else capacity.in_bytes_per_s
+    return configured
 
 
 def _estimate_record(estimate: StartEstimate) -> dict[str, Any]:

@@ -22,13 +22,13 @@ _SHOWN_MS_MAX = TIMESTAMP_MS_MAX - 86_400_000  # In any time zone.
 
 
 @dataclass(frozen=True, slots=True)
-class AskedStart:
+class RequestedStart:
     """The start that an operator asked for: a time (epoch ms), or None for the best one."""
 
     at_ms: int | None
 
 
-def parse_start(text: str, now_ms: int, option: str) -> AskedStart:
+def parse_start(text: str, now_ms: int, option: str) -> RequestedStart:
     """Parses the text of the option once: a few seconds later, a time of day may be that of the next day.
 
     Args:
@@ -39,12 +39,12 @@ def parse_start(text: str, now_ms: int, option: str) -> AskedStart:
     """
     stripped = text.strip()
     if stripped == BEST:
-        return AskedStart(None)
+        return RequestedStart(None)
     if stripped == NOW:
-        return AskedStart(now_ms)
+        return RequestedStart(now_ms)
     of_day = _TIME_OF_DAY.fullmatch(stripped)
     if of_day is not None:
-        return AskedStart(_next_time_of_day(int(of_day[1]), int(of_day[2]), now_ms, option))
+        return RequestedStart(_next_time_of_day(int(of_day[1]), int(of_day[2]), now_ms, option))
     try:
         time = datetime.fromisoformat(stripped)
     except ValueError as error:
@@ -60,7 +60,7 @@ def parse_start(text: str, now_ms: int, option: str) -> AskedStart:
             f"{option}: {local_text(start_ms)} is more than {span_text(START_AHEAD_S_MAX)} ahead; give an earlier time, because "
             "the cluster changes until then, and forecasts reach no further"
         )
-    return AskedStart(start_ms)
+    return RequestedStart(start_ms)
 
 
 def local_text(at_ms: int) -> str:

@@ -71,7 +71,7 @@ def _is_recent(tuner: TunerPresence, now_ms: int) -> bool:
 
 
 def _sorted(tuners: Iterable[TunerPresence]) -> tuple[TunerPresence, ...]:
-    """Sorts by mode. Of two tuners that report as active, the one that took over later comes first.
+    """Sorts by mode. If two tuners report as active, the one that took over later comes first.
 
     The earlier one was killed, or does not know yet that it was replaced.
     """
@@ -84,7 +84,7 @@ def _sorted(tuners: Iterable[TunerPresence]) -> tuple[TunerPresence, ...]:
 
 
 def active_tuner(tuners: Iterable[TunerPresence]) -> TunerPresence | None:
-    """Returns the active tuner; of two that report as active, the one that took over last; None: no tuner is active."""
+    """Returns the active tuner; None: no tuner is active. If two report as active, the one that took over last is returned."""
     active = [t for t in tuners if t.mode is TunerMode.ACTIVE]
     return max(active, key=lambda t: t.since_ms, default=None)
 

@@ -9,18 +9,18 @@ ends in. An owner reads one extra window before its range, so each of its window
 
     read       |--- window ---|---------- ends owned ----------|- watermark delay -|
                t0 - window    t0                               t1
-    the live query reads from live_from_ms = whole_from_ms - window, and leaves nothing up to whole_from_ms
+    the live query reads from live_from_ms = whole_from_ms - window, and writes nothing for windows that end by whole_from_ms
 
-So no signal is made from half of a window's records, and no worse signal overwrites a better one, whatever the order in which
+So no signal is computed from half of a window's records, and no worse signal overwrites a better one, whatever the order in which
 chunks run or are repeated. Records may be out of time order (message.timestamp.type=CreateTime): reading begins at the first record
 not older than ``t0 - window`` and ends one watermark delay after ``t1``. The oldest chunk begins where the previous query stopped,
-so that query's last windows are made again.
+so that query's last windows are computed again.
 
 Invariant: skipped time is recorded before anything else uses it, and removed from the record after its signals are written. A crash
 repeats at most one chunk, with the same keys.
 
 Vocabulary:
-    skipped    a stretch of time whose windows are not made yet; two outages make two.
+    skipped    a stretch of time whose windows are not computed yet; two outages leave two stretches.
     chunk      the newest part of a stretch: about ``backlog_records_per_chunk`` records, but at least one window long, because
                one window of records is read before it.
     lost       records that retention deleted before they were read.
@@ -61,7 +61,7 @@ _RETRY_S_MAX = 60.0
 _POLL_S = 0.2
 _FAILURES_MAX = 2  # Failures of one chunk that end the JVM; the second attempt uses the smallest chunk.
 
-# Makes and writes the signals of a chunk; pipeline.py provides it.
+# Computes and writes the signals of a chunk; pipeline.py provides it.
 Work = Callable[["Chunk"], None]
 
 

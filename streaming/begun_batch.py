@@ -121,7 +121,8 @@ def _replace_offsets(file: Path, slices: Sequence[Slice], *, at_end: bool) -> No
 
 
 def _with_slices(offsets: Offsets, slices: Sequence[Slice], *, at_end: bool) -> dict[str, dict[str, int]]:
-    """Returns the offsets in Spark's JSON form, with those of the slices replaced by their ends (``at_end``) or starts."""
+    """Returns the offsets in Spark's JSON form. Each slice's offset is replaced by the end (``at_end``) or the start of the
+    slice."""
     changed = {topic: {str(p): offset for p, offset in by_partition.items()} for topic, by_partition in offsets.items()}
     for part in slices:
         changed[part.topic][str(part.partition)] = part.end if at_end else part.start

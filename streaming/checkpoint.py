@@ -75,7 +75,7 @@ def _without_address(made: MadeWith) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A stretch of time whose windows (ending after ``from_ms`` and not after ``to_ms``) are not made yet."""
+    """A stretch of time whose windows (ending after ``from_ms`` and not after ``to_ms``) are not computed yet."""
 
     from_ms: int
     to_ms: int
@@ -88,7 +88,7 @@ class Failing:
 
     live: str
     batch: int
-    times: int  # Consecutive failures, including those of earlier batches halved in the search.
+    times: int  # Consecutive failures, including failures of earlier batches halved in the search.
     # The record is before one of these offsets. Each entry: source, topic, partition, offset.
     ends: tuple[tuple[int, str, int, int], ...] = ()
 

@@ -155,7 +155,7 @@ def made_with(
     """
     return MadeWith(
         spark=spark.version,
-        # A row's arrays have no field names: the order of the tables decides the meaning of each position.
+        # A row's arrays have no field names: the order of the tables defines the meaning of each position.
         state=f"{STATE_TYPE} {LAYOUT} {' '.join(field for table in ROW_TABLES for field in table)}",
         window_s=settings.window_s,
         slide_s=settings.slide_s,

@@ -15,7 +15,7 @@ Labels = str | tuple[str, ...] | None
 FieldSamples = dict[str, tuple[str, Labels]]
 
 
-_VERSION_MAX = 40  # Of a request; Kafka 4.2 has no version above 18.
+_VERSION_MAX = 40  # Request versions; Kafka 4.2 has none above 18.
 
 
 def _old_versions(request: str) -> tuple[str, Labels]:

@@ -303,7 +303,7 @@ def _run_term(process: _Process, current: _Settings, read_ahead: ReadAhead | Non
             holder=process.holder,
             owned=len(memory.owned),
             rate_bytes_per_s_max=settings.rate_bytes_per_s_max,
-            steers=settings.objective is not None,
+            has_objective=settings.objective is not None,
         )
         quotas = mutation_quota_controller(context, status.quotas)
         plans = reassignment_executor(context, status.plans, throttles)

@@ -28,7 +28,7 @@ from tuner.core.controller import ClusterWideMeasures
 
 EPOCH_MS = 1_600_000_000_000
 _SHOWN_S = 0.3  # From a write to its effect.
-_LOOK_EVERY_S = 0.1
+_CHECK_EVERY_S = 0.1
 # From the answer to the next request of a client that was told to wait so long: the way there and back, and its own business.
 _RETURN_S_MIN, _RETURN_S_MAX = 0.001, 0.1
 
@@ -169,10 +169,10 @@ class _Run:
         world, queue, stream, felt = self._world, self._queue, self._stream, self._felt
         pending: list[tuple[float, dict[str, float]]] = []
         overs = sorted(world.fail_overs_at_s)
-        ticks = round(world.duration_s / _LOOK_EVERY_S)
-        every, feels_every = round(EVERY_S / _LOOK_EVERY_S), round(FEEL_EVERY_S / _LOOK_EVERY_S)
+        ticks = round(world.duration_s / _CHECK_EVERY_S)
+        every, feels_every = round(EVERY_S / _CHECK_EVERY_S), round(FEEL_EVERY_S / _CHECK_EVERY_S)
         for tick in range(1, ticks + 1):
-            until_s = tick * _LOOK_EVERY_S
+            until_s = tick * _CHECK_EVERY_S
             self._requests_until(until_s)
             queue.advance(until_s)
             felt.waits_s.append((until_s, queue.wait_s(until_s)))

@@ -24,7 +24,7 @@ from tuner.core.broker_baseline import BrokerBaseline
 from tuner.core.latency_limit import LatencyLimit
 from tuner.simulation.cluster import Cluster
 from tuner.simulation.latency import client_p99_ms, violation_ratio
-from tuner.simulation.policy import EPOCH_MS, RulePolicy, SimulatedCluster, ThrottlePolicyRunner
+from tuner.simulation.policy import EPOCH_MS, RulePolicy, SimulatedEnvironment, ThrottlePolicyRunner
 from tuner.simulation.run import run
 from tuner.simulation.world import LatencyModel, World
 
@@ -49,7 +49,7 @@ class LearningLaw:
         self._limits = limits
         self._tuner: Tuner | None = None
 
-    def start(self, simulated: SimulatedCluster) -> ThrottlePolicyRunner:
+    def start(self, simulated: SimulatedEnvironment) -> ThrottlePolicyRunner:
         learned: Mapping[int, BrokerEstimate] = {}
         if self._tuner is not None:
             before_ms = EPOCH_MS - _BETWEEN_MS
@@ -91,7 +91,7 @@ def with_own_objectives(world: World) -> tuple[World, list[float]]:
     """
     world = replace(
         world,
-        brokers=tuple(replace(b, capacity_told_ratio=None) for b in world.brokers),
+        brokers=tuple(replace(b, configured_capacity_ratio=None) for b in world.brokers),
         moves_begin_s=LEAD_S,
         duration_s_max=LEAD_S - world.moves_begin_s + _LONGER * world.duration_s_max,
     )

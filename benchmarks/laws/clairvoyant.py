@@ -22,7 +22,7 @@ from tuner.control.throttle.objective import ControlLimits
 from tuner.control.throttle.quota_window.model import SECONDS_KEPT, QuotaSamples, rate_for_setpoint
 from tuner.core.cluster import BrokerSide
 from tuner.simulation.numbers import Floats, sums
-from tuner.simulation.policy import SimulatedCluster, ThrottlePolicyRunner
+from tuner.simulation.policy import SimulatedEnvironment, ThrottlePolicyRunner
 from tuner.simulation.world import MIB, World
 
 _RATE_BYTES_PER_S_MIN = 1 * MIB
@@ -32,13 +32,13 @@ _RATE_BYTES_PER_S_MIN = 1 * MIB
 class Clairvoyant:
     name: str = "clairvoyant"
 
-    def start(self, simulated: SimulatedCluster) -> ThrottlePolicyRunner:
+    def start(self, simulated: SimulatedEnvironment) -> ThrottlePolicyRunner:
         return _Hand(simulated)
 
 
 @dataclass(slots=True)
 class _Hand:
-    simulated: SimulatedCluster
+    simulated: SimulatedEnvironment
     seconds: list[Floats] = field(default_factory=list)  # What counted, by sensor; the newest last.
     second: Floats = field(default_factory=lambda: np.zeros(0))
 

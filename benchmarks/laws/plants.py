@@ -239,4 +239,4 @@ def _tell(rng: np.random.Generator, world: World, told: CapacityTold) -> World:
         CapacityTold.WRONG: lambda: _log_uniform(rng, 0.4, 2.0),
         CapacityTold.UNKNOWN: lambda: None,
     }
-    return replace(world, brokers=tuple(replace(b, capacity_told_ratio=ratios[told]()) for b in world.brokers))
+    return replace(world, brokers=tuple(replace(b, configured_capacity_ratio=ratios[told]()) for b in world.brokers))

@@ -22,7 +22,7 @@ from tuner.simulation.policy import (
     Rule,
     RuleInput,
     RulePolicy,
-    SimulatedCluster,
+    SimulatedEnvironment,
     ThrottlePolicyRunner,
     capacities,
 )
@@ -98,7 +98,7 @@ class Law:
     name: str = OURS
     is_auto: bool = False  # The objective is not told.
 
-    def start(self, simulated: SimulatedCluster) -> ThrottlePolicyRunner:
+    def start(self, simulated: SimulatedEnvironment) -> ThrottlePolicyRunner:
         tuner = Tuner(simulated.cluster.world, self.limits, self.is_auto)
         return RulePolicy(self.name, tuner, every_s=1.0).start(simulated)
 
@@ -173,7 +173,7 @@ class _CruiseControl:
 class _FreshOnePage:
     name: str = "one page"
 
-    def start(self, simulated: SimulatedCluster) -> ThrottlePolicyRunner:
+    def start(self, simulated: SimulatedEnvironment) -> ThrottlePolicyRunner:
         return RulePolicy(self.name, OnePage(simulated.cluster.world), every_s=1.0).start(simulated)
 
 
@@ -185,7 +185,7 @@ class Fresh:
     rule: type[_Autothrottle] | type[_CruiseControl]
     parameter: float
 
-    def start(self, simulated: SimulatedCluster) -> ThrottlePolicyRunner:
+    def start(self, simulated: SimulatedEnvironment) -> ThrottlePolicyRunner:
         every_s = 180.0 if self.rule is _Autothrottle else 360.0
         rule: Rule = self.rule(simulated.cluster.world, self.parameter)
         # The first signals take a few seconds; a tool that starts looks as soon as it has some.

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from benchmarks.moves.controller_latency import ControllerLine
-from benchmarks.moves.simulated_reassignments import LOOK_EVERY_S, Executor, SimulatedReassignments
+from benchmarks.moves.simulated_reassignments import CHECK_EVERY_S, Executor, SimulatedReassignments
 from tuner.simulation.calm import Calm
 from tuner.simulation.client_phases import ClientPhases
 from tuner.simulation.cluster import Cluster
 from tuner.simulation.latency import violation_ratio
-from tuner.simulation.policy import EPOCH_MS, SimulatedCluster
+from tuner.simulation.policy import EPOCH_MS, SimulatedEnvironment
 from tuner.simulation.trace import Recorder
 from tuner.simulation.world import World
 
@@ -39,8 +39,8 @@ def run_plan(
     world: World,
     executor_of: Callable[[ControllerLine], Executor],
     *,
-    look_every_s: float = LOOK_EVERY_S,
-    watch: Callable[[SimulatedCluster, SimulatedReassignments], None] | None = None,
+    look_every_s: float = CHECK_EVERY_S,
+    watch: Callable[[SimulatedEnvironment, SimulatedReassignments], None] | None = None,
 ) -> PlanRun:
     """Runs until every partition has its target replicas, or the time of the world is over.
 
@@ -49,7 +49,7 @@ def run_plan(
         watch: called after every snapshot, for checks; it must not change anything.
     """
     cluster = Cluster(world)
-    simulated, port = SimulatedCluster.at(cluster), SimulatedReassignments(cluster)
+    simulated, port = SimulatedEnvironment.at(cluster), SimulatedReassignments(cluster)
     line = ControllerLine(cluster.controller, EPOCH_MS)
     executor = executor_of(line)
     recorder = Recorder(cluster, optimum_s=None, policy="")
@@ -71,13 +71,13 @@ def run_plan(
             if done == len(port.plan):
                 ended_s = cluster.now_s
         tick = cluster.step()
-        recorder.take(tick)
+        recorder.add(tick)
         if cluster.ticks * world.tick_ms % 1000 == 0:
             utilised.append(tick.utilisation)
     copied_bytes, queue_p99_ms = float(cluster.totals[5].sum()), line.p99_ms_max(cluster.now_s)
     duration_s = ended_s if ended_s is not None else cluster.now_s
     while ended_s is not None and cluster.now_s < ended_s + AFTER_S:
-        recorder.take(cluster.step())
+        recorder.add(cluster.step())
     return PlanRun(
         duration_s,
         ended_s is not None,

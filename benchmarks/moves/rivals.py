@@ -14,13 +14,13 @@ from benchmarks.moves.simulated_reassignments import SimulatedReassignments
 from tuner.control.reassignment.scheduler_model import REQUEST_PARTITIONS_MAX
 from tuner.core.batch_limits import BatchLimits, next_batch
 from tuner.core.reassignment_steps import PartitionTransition, ReassignmentStep
-from tuner.simulation.policy import SimulatedCluster
+from tuner.simulation.policy import SimulatedEnvironment
 from tuner.simulation.world import PartitionSpec
 
 
 @dataclass(slots=True)
 class AllAtOnce:
-    def look(self, simulated: SimulatedCluster, port: SimulatedReassignments) -> Iterable[Sequence[int]]:  # noqa: ARG002 - the executor's shape
+    def look(self, simulated: SimulatedEnvironment, port: SimulatedReassignments) -> Iterable[Sequence[int]]:  # noqa: ARG002 - the executor's shape
         left = [i for i in port.plan if not port.asked[i]]
         # No request takes more than the controller's ten thousand records.
         return [left[i : i + REQUEST_PARTITIONS_MAX] for i in range(0, len(left), REQUEST_PARTITIONS_MAX)]
@@ -30,7 +30,7 @@ class AllAtOnce:
 class Batches:
     partitions: int
 
-    def look(self, simulated: SimulatedCluster, port: SimulatedReassignments) -> Iterable[Sequence[int]]:  # noqa: ARG002 - the executor's shape
+    def look(self, simulated: SimulatedEnvironment, port: SimulatedReassignments) -> Iterable[Sequence[int]]:  # noqa: ARG002 - the executor's shape
         if len(port.running()):
             return []
         return [[i for i in port.plan if not port.asked[i]][: self.partitions]]
@@ -44,7 +44,7 @@ class KipBatches:
     _ways: dict[int, PartitionTransition] = field(default_factory=dict)
     _steps: dict[int, ReassignmentStep] = field(default_factory=dict)
 
-    def look(self, simulated: SimulatedCluster, port: SimulatedReassignments) -> Iterable[Sequence[int]]:  # noqa: ARG002 - the executor's shape
+    def look(self, simulated: SimulatedEnvironment, port: SimulatedReassignments) -> Iterable[Sequence[int]]:  # noqa: ARG002 - the executor's shape
         if not self._ways:
             self._ways = {i: _way(port.cluster.world.partitions[i]) for i in port.plan}
         running = [self._steps[i] for i in port.running().tolist()]
@@ -80,7 +80,7 @@ class CruiseControl:
     slots: dict[int, int] = field(default_factory=dict)
     next_s: float = 360.0
 
-    def look(self, simulated: SimulatedCluster, port: SimulatedReassignments) -> Iterable[Sequence[int]]:
+    def look(self, simulated: SimulatedEnvironment, port: SimulatedReassignments) -> Iterable[Sequence[int]]:
         specs, now_s = port.cluster.world.partitions, port.cluster.now_s
         if not self.slots:
             self.slots = dict.fromkeys(port.cluster.replicas.brokers, 5)

@@ -37,10 +37,10 @@ from tuner.core.partition_limits import PartitionCounts
 from tuner.core.reassignment_steps import PartitionTransition, ReassignmentStep, next_step
 from tuner.simulation.cluster import Cluster
 from tuner.simulation.numbers import Bools, Ints
-from tuner.simulation.policy import EPOCH_MS, SimulatedCluster
+from tuner.simulation.policy import EPOCH_MS, SimulatedEnvironment
 
 _SIZES_EVERY_S = 60.0  # Of partitions that wait: they hardly grow.
-LOOK_EVERY_S = 5.0  # Interval of snapshots of all executors.
+CHECK_EVERY_S = 5.0  # Interval of snapshots of all executors.
 
 
 class SimulatedReassignments:
@@ -94,7 +94,7 @@ class SimulatedReassignments:
 
 
 class Executor(Protocol):
-    def look(self, simulated: SimulatedCluster, port: SimulatedReassignments) -> Iterable[Sequence[int]]:
+    def look(self, simulated: SimulatedEnvironment, port: SimulatedReassignments) -> Iterable[Sequence[int]]:
         """Returns the requests to make now, each with the partitions that it begins. It is called every few seconds."""
 
 
@@ -114,7 +114,7 @@ class Ours:
     _waiting: dict[int, WaitingPartition] = field(default_factory=dict)
     _sized_until_s: float = 0.0
 
-    def look(self, simulated: SimulatedCluster, port: SimulatedReassignments) -> Iterable[Sequence[int]]:
+    def look(self, simulated: SimulatedEnvironment, port: SimulatedReassignments) -> Iterable[Sequence[int]]:
         cluster = port.cluster
         replicas = cluster.replicas
         alive = frozenset(b for b, lives in zip(replicas.brokers, replicas.alive, strict=True) if lives)

@@ -32,7 +32,7 @@ from tuner.simulation.calm import (
 )
 from tuner.simulation.numbers import Floats
 
-LOOK_EVERY_S = 1.0
+CHECK_EVERY_S = 1.0
 _JOIN_S_MAX = 30.0
 
 Key = tuple[str, int]
@@ -171,7 +171,7 @@ class PlanWatch:
         due_s = time.monotonic()
         while not self._ends.wait(max(0.0, due_s - time.monotonic())):
             self._look()
-            due_s = max(due_s + LOOK_EVERY_S, time.monotonic())
+            due_s = max(due_s + CHECK_EVERY_S, time.monotonic())
 
     def _look(self) -> None:
         at_s, live = time.monotonic(), self._snapshot()

@@ -120,7 +120,7 @@ class LargeTuner:
         began_s, before_s = time.perf_counter(), time.thread_time()
         due_s = began_s
         for value in arrived:
-            self._signals.take(decode_signal(value))
+            self._signals.add(decode_signal(value))
         self._looked.live = self._reader.snapshot(full=self._cycle == 1)
         self._loop.cycle()
         self._plans.record_step(self._turns, BatchLimits(), at_ms=self._now_ms)

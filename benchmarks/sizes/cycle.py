@@ -209,7 +209,7 @@ class Tuner:
         while batch := list(itertools.islice(arriving, 500)):
             began_s = time.process_time()
             for value in batch:
-                self._signals.take(decode_signal(value))
+                self._signals.add(decode_signal(value))
             spent_ms += 1000 * (time.process_time() - began_s)
         return spent_ms
 

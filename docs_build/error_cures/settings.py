@@ -94,7 +94,7 @@ CURES: Mapping[str, str] = MappingProxyType(
         "exempt tenants have no managed quota": (
             "remove `exempt` from this entry of `tuner.mutation_quota.tenants`, or remove its `rate_per_s_min`"
         ),
-        "expected at least one of …: without any, no load is too high": (
+        "expected at least one of …: otherwise no load would be too high": (
             "set at least one of the keys in the message under `tuner.mutation_quota.objective`"
         ),
         "expected user, client_id, or both: name the tenants": (

@@ -1,7 +1,7 @@
 """Finds lasting changes and unusual values of one hourly measure, with river's ADWIN and a running quantile.
 
-The measure is compared with its usual value at the same hour of the day, as a logarithm of the ratio, so that a daily pattern is no
-change. The watch begins once an hour of the day has been seen on two days.
+The measure is compared with its usual value at the same hour of the day, so a daily pattern is not reported as a change. The
+comparison uses the logarithm of the ratio. Detection begins once the same hour has been measured on two days.
 """
 
 from __future__ import annotations
@@ -15,18 +15,20 @@ from river import drift, stats
 
 _DAY_H = 24
 _DAYS_KNOWN = 2
-_MEMORY_DAYS = 14.0  # The usual value is that of about two weeks, so it follows slow changes.
-# ADWIN: a change must be this unlikely to be noise (river's default), and each part of its window has so many hours.
+_MEMORY_DAYS = 14.0  # The usual value is a mean over about two weeks, so it follows slow changes.
+# ADWIN: the probability of a false alarm (river's default), and the shortest part (hours) into which it may split its window.
 _DELTA = 0.002
 _PART_HOURS_MIN = 12
-_KEPT_HOURS = 168  # A change is searched in the last week: an older one would have been found already.
-_SUSPECT_HOURS = 12  # The size of a change is examined for as long as the shortest part takes.
+_KEPT_HOURS = 168  # Only the last week is searched for a change: an older one would have been found already.
+_SUSPECT_HOURS = (
+    12  # How long the size of a suspected change is examined: as long as the shortest part of ADWIN's window.
+)
 _LASTING_LOG_MIN = math.log(1.4)  # Smaller changes are of no use to an operator.
-# Unusual: at least twice the usual value, and further from it than most hours by this factor.
+# A value is unusual if it is at least twice the usual value, and if its deviation exceeds that of most hours by this factor.
 _UNUSUAL_LOG_MIN = math.log(2.0)
 _UNUSUAL_QUANTILE = 0.99
 _UNUSUAL_FACTOR = 1.5
-_UNUSUAL_AFTER_HOURS = 72  # With fewer hours the quantile is only the largest of some values.
+_UNUSUAL_AFTER_HOURS = 72  # With fewer hours the quantile is just the largest of a few values.
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,17 +51,17 @@ class ChangeWatch:
     def __init__(self, negligible: float) -> None:
         """
         Args:
-            negligible: a value that makes no difference to people; smaller values count as equal.
+            negligible: values below this one make no difference to operators and are treated as equal.
         """
         self._negligible = negligible
         self._usual = [0.0] * _DAY_H
         self._seen = [0] * _DAY_H
         self._residuals: deque[tuple[int, float]] = deque(maxlen=_KEPT_HOURS)
         self._suspect_hours = 0
-        self._begin()
+        self._reset()
 
     def learn(self, hour: int, value: float) -> FoundChange | None:
-        """Takes the value of an hour (since 1970); NaN if it is not known. Returns what was found with it."""
+        """Learns the value of an hour (since 1970); NaN: not known. Returns the change or unusual value that this hour reveals."""
         if math.isnan(value):
             return None
         level = math.log(value + self._negligible)
@@ -70,21 +72,21 @@ class ChangeWatch:
         self._usual[slot] += residual / min(self._seen[slot], _MEMORY_DAYS)
         if not is_known:
             return None
-        unusual = self._unusual(hour, value, residual)
+        unusual = self._find_unusual(hour, value, residual)
         self._residuals.append((hour, residual))
         self._adwin.update(residual)
         # ADWIN often finds a change in its first hours, when its size is not clear yet.
         self._suspect_hours = _SUSPECT_HOURS if self._adwin.drift_detected else self._suspect_hours - 1
-        return (self._change(value, residual) if self._suspect_hours > 0 else None) or unusual
+        return (self._find_change(value, residual) if self._suspect_hours > 0 else None) or unusual
 
-    def _begin(self) -> None:
+    def _reset(self) -> None:
         self._adwin = drift.ADWIN(delta=_DELTA, clock=1, min_window_length=_PART_HOURS_MIN)
         self._quantile = stats.Quantile(_UNUSUAL_QUANTILE)
         self._was_unusual = False
         self._suspect_hours = 0
         self._residuals.clear()
 
-    def _unusual(self, hour: int, value: float, residual: float) -> FoundChange | None:
+    def _find_unusual(self, hour: int, value: float, residual: float) -> FoundChange | None:
         usually_below = self._quantile.get() or 0.0
         is_unusual = (
             len(self._residuals) >= _UNUSUAL_AFTER_HOURS
@@ -95,9 +97,9 @@ class ChangeWatch:
         is_first, self._was_unusual = is_unusual and not self._was_unusual, is_unusual
         if not is_first:
             return None
-        return FoundChange(is_unusual=True, before=self._without(value, residual), after=value, since_hour=hour)
+        return FoundChange(is_unusual=True, before=self._value_without(value, residual), after=value, since_hour=hour)
 
-    def _change(self, value: float, residual: float) -> FoundChange | None:
+    def _find_change(self, value: float, residual: float) -> FoundChange | None:
         """Returns the change between the two most different parts, unless it is small. The new level becomes the usual one."""
         residuals = [value for _, value in self._residuals]
         if len(residuals) < 2 * _PART_HOURS_MIN:
@@ -109,22 +111,22 @@ class ChangeWatch:
             return None
         since_hour = self._residuals[split][0]
         self._usual = [usual + change for usual in self._usual]
-        self._begin()
-        # Both values are those of the present hour of the day.
+        self._reset()
+        # Both values are for the current hour of the day.
         return FoundChange(
             is_unusual=False,
-            before=self._without(value, residual - statistics.median(before)),
-            after=self._without(value, residual - statistics.median(after)),
+            before=self._value_without(value, residual - statistics.median(before)),
+            after=self._value_without(value, residual - statistics.median(after)),
             since_hour=since_hour,
         )
 
-    def _without(self, value: float, deviation: float) -> float:
-        """Returns the value that the hour would have without a deviation."""
+    def _value_without(self, value: float, deviation: float) -> float:
+        """Returns the value that the hour would have had without this deviation."""
         return max(0.0, (value + self._negligible) * math.exp(-deviation) - self._negligible)
 
 
 def _most_different_parts(values: list[float]) -> int:
-    """Returns where to split a series in two, so that the means differ most, in units of their standard errors."""
+    """Returns the index that splits a series into two parts whose means differ most, in units of their standard errors."""
     total, size = math.fsum(values), len(values)
     before = 0.0
     best, best_difference = _PART_HOURS_MIN, -1.0

@@ -1,7 +1,7 @@
-"""The simple forecasts ("experts") of an hourly series. Each is a value, or a mean of values, some hours before the target hour.
+"""The simple forecasts ("experts") of an hourly series. Each forecast is an earlier value, or a mean of earlier values.
 
-A forecast made ``horizon`` hours before its target knows only older values. So the same hour of the day is taken from the last day
-that was known then.
+A forecast that is made ``horizon`` hours before its target may use only values that were known at that time. So "the same hour of
+the day" is taken from the last day that was already measured.
 """
 
 from __future__ import annotations

@@ -21,17 +21,17 @@ from learning.models.value_ring import ValueRing, widened
 from streaming.shared.contract.profiles import HORIZONS_H
 
 NAMES = (*EXPERTS, "Holt–Winters (river)")
-# Found on drawn loads and public series (benchmarks.forecast): a higher power comes closer to the best expert.
+# Chosen on generated and public series (benchmarks.forecast): a higher power comes closer to the best expert.
 _HALF_LIFE_H = 500.0
 _POWER = 12.0
-# An expert with few compared forecasts counts as worse than it has been by chance.
+# An expert with few compared forecasts may look good by chance, so its error is increased.
 _DOUBT_HOURS = 6.0
 # The weights are measured at these horizons, in hours. Horizons above a day are not multiples of 24. At a multiple of 24 the
 # expert "last hour" sees the same hour of an earlier day, and would get too much weight at the horizons between.
 _WEIGHT_HORIZONS_H = (1, 4, 12, 36, 108)
 _ALL_HORIZONS_H = tuple(sorted({*_WEIGHT_HORIZONS_H, *HORIZONS_H}))
-_ABOVE_LARGEST = 2.0  # No forecast is above so many times the largest value of five weeks.
-_OUTLIER_ERRORS = 5.0  # Times the mean error of the day's mean; a larger error counts as this.
+_ABOVE_LARGEST = 2.0  # A forecast is limited to this multiple of the largest value of five weeks.
+_OUTLIER_ERRORS = 5.0  # Errors are limited to this multiple of the mean error of the expert "mean of the last day".
 _DAY_MEAN = EXPERTS.index("mean of the last day")
 _TINY = 1e-9
 
@@ -52,13 +52,14 @@ class Forecasts:
 
 
 class LoadForecaster:
-    """Learns hour by hour. Series are added with ``widen``; an hour without any value is learned as well, as NaN."""
+    """Forecasts many series from hourly values. ``widen`` adds series. An hour without values must be learned too, as NaN."""
 
     def __init__(self) -> None:
         self._values = ValueRing()
         self._day_means = ValueRing()
         self._seasonal: list[SeasonalModel] = []
-        # Forecasts that wait for their hour, by hour made and series: of Holt–Winters, and the weighted means.
+        # Forecasts whose target hour is still to come, by the hour of the forecast and by series: Holt–Winters, and the weighted
+        # means.
         self._seasonal_pending = [_pending(horizon) for horizon in _WEIGHT_HORIZONS_H]
         self._combined_pending = [_pending(horizon) for horizon in HORIZONS_H]
         self._errors = _MeanErrors(len(_WEIGHT_HORIZONS_H), len(NAMES))
@@ -66,7 +67,7 @@ class LoadForecaster:
         self._hours = 0
 
     def widen(self, series: int) -> None:
-        """Adds series without values, until there are ``series``."""
+        """Adds empty series until there are ``series`` of them."""
         if series <= self._values.columns:
             return
         self._seasonal.extend(SeasonalModel() for _ in range(series - len(self._seasonal)))
@@ -78,7 +79,7 @@ class LoadForecaster:
         self._own_errors.widen(series)
 
     def learn(self, values: Floats) -> None:
-        """Takes the values of the next hour, by series; NaN if a value is not known."""
+        """Learns the values of the next hour, by series; NaN: not known."""
         self._values.append(values)
         self._day_means.append(self._values.mean_before(range(DAY_H)))
         for i, horizon in enumerate(_WEIGHT_HORIZONS_H):
@@ -105,7 +106,7 @@ class LoadForecaster:
         """Returns the forecasts of the next hours.
 
         Args:
-            from_newest: the first step is the newest hour with its own value, because that hour has not ended.
+            from_newest: the first step is the newest hour, with its measured value, because that hour has not ended.
         """
         weights = self._errors.weights()
         ceiling = self._ceiling()
@@ -126,7 +127,7 @@ class LoadForecaster:
         return _weighted(self.experts(horizon), _between(self._errors.weights(), horizon), self._ceiling())
 
     def experts(self, horizon: int) -> Floats:
-        """Returns the forecasts of the hour that is so many hours after the newest, by expert (``NAMES``) and series."""
+        """Returns the forecasts for ``horizon`` hours after the newest hour, by expert (``NAMES``) and series."""
         return self._with_simple(self._seasonal_forecasts((horizon,))[0], horizon)
 
     def _seasonal_forecasts(self, horizons: Sequence[int]) -> Floats:
@@ -143,7 +144,7 @@ class LoadForecaster:
 
 
 class _MeanErrors:
-    """Mean absolute errors by horizon, expert and series; errors of the last weeks count most. NaN: none was measured."""
+    """Mean absolute errors by horizon, expert and series, with most weight on the last weeks. NaN: none was measured."""
 
     def __init__(self, horizons: int, experts: int) -> None:
         self.values = np.full((horizons, experts, 0), np.nan, dtype=np.float32)
@@ -154,7 +155,7 @@ class _MeanErrors:
         self._counts = widened(self._counts, series, fill=0.0)
 
     def learn(self, horizon: int, errors: Floats, *, is_robust: bool = False) -> None:
-        """Takes the errors of one hour, by expert and series; NaN if a forecast or the value is not known.
+        """Adds the errors of one hour, by expert and series; NaN: the forecast or the value is not known.
 
         Args:
             is_robust: limit single large errors. In an outage all experts are wrong, which says little about their ranks.
@@ -170,9 +171,9 @@ class _MeanErrors:
         self._counts[horizon] = counts
 
     def weights(self) -> Floats:
-        """Returns the experts' weights by horizon, expert and series; all 0 where no expert of a series was compared yet.
+        """Returns the experts' weights by horizon, expert and series. They are all 0 for a series without a compared forecast.
 
-        A horizon that no forecast has reached yet has the weights of the next shorter one.
+        A horizon without a compared forecast has the weights of the next shorter horizon.
         """
         is_known = self._counts > 0
         errors = self.values * (1.0 + _DOUBT_HOURS / np.maximum(self._counts, 1.0)) + _TINY
@@ -190,7 +191,7 @@ def _pending(horizon: int) -> Floats:
 
 
 def _between(weights: Floats, step: int) -> Floats:
-    """Returns the weights for any horizon, between those of the neighbouring horizons."""
+    """Returns the weights for any horizon, interpolated between the neighbouring horizons of ``HORIZONS_H``."""
     after = next((i for i, horizon in enumerate(_WEIGHT_HORIZONS_H) if horizon >= step), len(_WEIGHT_HORIZONS_H) - 1)
     shorter, longer = _WEIGHT_HORIZONS_H[max(0, after - 1)], _WEIGHT_HORIZONS_H[after]
     share = 1.0 if step >= longer or shorter == longer else math.log(step / shorter) / math.log(longer / shorter)
@@ -199,9 +200,9 @@ def _between(weights: Floats, step: int) -> Floats:
 
 
 def _weighted(experts: Floats, weights: Floats, ceiling: Floats) -> Floats:
-    """Returns the weighted mean of the forecasts that are known.
+    """Returns the weighted mean of the known forecasts.
 
-    Without any weight, the last known value, or the mean of the last day, is the forecast.
+    If all weights are 0, the forecast is the last known value or else the mean of the last day.
     """
     is_known: npt.NDArray[np.bool_] = ~np.isnan(experts)
     counted = np.where(is_known, weights, 0.0)

@@ -1,7 +1,7 @@
-"""Learns one cluster, hour by hour, and makes its profiles and events.
+"""Learns the load of one cluster hour by hour, and makes its profiles and events.
 
-The result depends only on the periods, their order in time, and the first hour. ``first_hour_of`` is the same for all hours of
-a day. So a process that learns everything again each day has the same profiles as one that has just started.
+The result depends only on the periods, their order in time, and the first hour. ``first_hour_of`` is the same for all hours of a
+day. So a process that relearns everything each day has the same profiles as a process that has just started.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from streaming.shared.contract.profiles import (
 )
 
 FORECAST = (BrokerFigure.CLIENT_IN, BrokerFigure.CLIENT_OUT, BrokerFigure.STEADY_IN, BrokerFigure.STEADY_OUT)
-_DIGITS = 4  # Significant digits of a published value: errors are larger, and records stay small.
-_GONE_AFTER_HOURS = 7 * 24  # A broker without a period for so long gets no profile.
-# Differences below these make no difference to people, so they are no changes.
+_DIGITS = 4  # Significant digits of a published value: forecast errors are larger, and records stay small.
+_GONE_AFTER_HOURS = 7 * 24  # A broker without a period for this long gets no profile.
+# Values below these make no difference to operators, so they are never reported as changes.
 _LAG_NEGLIGIBLE_MESSAGES = 1_000.0
 _LATENCY_NEGLIGIBLE_MS = 1.0
 _RATE_NEGLIGIBLE_PER_S = 0.1
@@ -48,10 +48,10 @@ def first_hour_of(end_hour: int, oldest_hour: int) -> int:
 
 
 class Learner:
-    """The knowledge about one cluster after some hours.
+    """The models and profiles of one cluster, learned from the hours before ``next_hour``.
 
     Attributes:
-        next_hour: the hour (since 1970) that ``learn`` takes next.
+        next_hour: the hour (since 1970) whose periods ``learn`` expects next.
         events: the newest change and the newest unusual value of each measure of a broker or tenant.
     """
 
@@ -70,10 +70,10 @@ class Learner:
         self._tenant_watches: dict[Tenant, ChangeWatch] = {}
 
     def learn(self, periods: Sequence[PeriodRow | None], brokers: Sequence[int]) -> None:
-        """Takes the next hour.
+        """Learns the next hour.
 
         Args:
-            periods: the period before the hour, and those of the hour; None for each that is missing.
+            periods: the last period before the hour, then the six periods of the hour; None: the period is missing.
             brokers: the node ids, by column.
         """
         hour = self.next_hour
@@ -106,8 +106,8 @@ class Learner:
         """Returns a profile of each broker that was measured in the last week.
 
         Args:
-            made_at_ms: epoch ms; give it if the hour that was learned last has not ended. The profile then begins with that
-                hour, and its values so far count for the whole hour. None: the profile begins with the next hour.
+            made_at_ms: epoch ms, if the hour that was learned last has not ended. The profile then begins with that hour, and
+                assumes that its values so far hold for the whole hour. None: the profile begins with the next hour.
         """
         loads = self._loads.forecasts(STEPS_MAX, from_newest=made_at_ms is not None)
         first_step = self.next_hour if made_at_ms is None else self.next_hour - 1
@@ -155,7 +155,7 @@ class Learner:
         self._lag_watches.extend(ChangeWatch(_LAG_NEGLIGIBLE_MESSAGES) for _ in range(missing))
 
     def _row(self, period: PeriodRow) -> Floats:
-        """Returns the figures of all brokers; a period has no columns of brokers that came later."""
+        """Returns the figures of all brokers; NaN for brokers that were added after the period."""
         missing = self._columns - period.values.shape[1]
         return np.pad(period.values, ((0, 0), (0, missing)), constant_values=np.nan) if missing else period.values
 
@@ -164,13 +164,13 @@ class Learner:
 
     def _watch(self, hour: int, brokers: Sequence[int], p99_ms: Floats, lag: Floats) -> None:
         for column, (latency, messages) in enumerate(zip(p99_ms.tolist(), lag.tolist(), strict=True)):
-            found = self._latency_watches[column].learn(hour, latency)
-            self._note(found, ChangedMeasure.CLIENT_LATENCY, brokers[column])
-            if found is not None and not found.is_unusual:
-                # For example a broker with another disk: its old figures say nothing about it.
+            change = self._latency_watches[column].learn(hour, latency)
+            self._note(change, ChangedMeasure.CLIENT_LATENCY, brokers[column])
+            if change is not None and not change.is_unusual:
+                # For example, the broker has got another disk, so its old figures no longer apply.
                 self._capacity_in.forget(column)
                 self._capacity_out.forget(column)
-                self._latency.begin_again(column, found.after)
+                self._latency.begin_again(column, change.after)
             self._note(self._lag_watches[column].learn(hour, messages), ChangedMeasure.REPLICATION_LAG, brokers[column])
 
     def _watch_tenants(self, hour: int, periods: Sequence[PeriodRow]) -> None:
@@ -182,17 +182,17 @@ class Learner:
             watch = self._tenant_watches.setdefault(tenant, ChangeWatch(_RATE_NEGLIGIBLE_PER_S))
             self._note(watch.learn(hour, math.fsum(values) / len(values)), ChangedMeasure.MUTATION_RATE, tenant)
 
-    def _note(self, found: FoundChange | None, measure: ChangedMeasure, subject: int | Tenant) -> None:
-        if found is None:
+    def _note(self, change: FoundChange | None, measure: ChangedMeasure, subject: int | Tenant) -> None:
+        if change is None:
             return
         user, client_id = subject if isinstance(subject, tuple) else (None, None)
-        self.events[(found.is_unusual, measure, subject)] = ChangeEvent(
+        self.events[(change.is_unusual, measure, subject)] = ChangeEvent(
             cluster=self._cluster,
             measure=measure,
-            is_unusual=found.is_unusual,
-            before=_rounded(found.before),
-            after=_rounded(found.after),
-            since_ms=found.since_hour * HOUR_MS,
+            is_unusual=change.is_unusual,
+            before=_rounded(change.before),
+            after=_rounded(change.after),
+            since_ms=change.since_hour * HOUR_MS,
             found_at_ms=(self.next_hour + 1) * HOUR_MS,
             broker=subject if isinstance(subject, int) else None,
             user=user,
@@ -215,10 +215,10 @@ def _steps(values: Floats) -> tuple[float | None, ...]:
     return tuple(None if math.isnan(value) else _rounded(value) for value in values.tolist())
 
 
-def _capacity(found: tuple[float, int] | None) -> LearnedCapacity | None:
-    return None if found is None else LearnedCapacity(bytes_per_s=_rounded(found[0]), seen_at_ms=found[1] * HOUR_MS)
+def _capacity(proven: tuple[float, int] | None) -> LearnedCapacity | None:
+    return None if proven is None else LearnedCapacity(bytes_per_s=_rounded(proven[0]), seen_at_ms=proven[1] * HOUR_MS)
 
 
 def _rounded(value: float) -> float:
-    """Returns the value with four digits, which keeps records small."""
+    """Returns the value with four significant digits, to keep records small."""
     return float(f"{value:.{_DIGITS}g}")

@@ -1,8 +1,8 @@
 """Keeps the history of the last five weeks in a compact form: an array of numbers per period of ten minutes.
 
 A value that no broker can have (negative, beyond all hardware, or a latency far below Kafka's resolution) counts as not measured.
-All times are UTC, so daylight saving changes nothing here: a load that follows local time moves by an hour twice a year, as a
-change of the load itself.
+All times are UTC, without daylight saving time. A load that follows local time therefore shifts by an hour twice a year, like any
+other change of the load.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ PERIOD_MS = PERIOD_S * 1000
 HOUR_MS = 3_600_000
 PERIODS_PER_HOUR = HOUR_MS // PERIOD_MS
 KEPT_HOURS = 35 * 24
-# A forged history must not fill the memory.
+# Bounds the memory that a forged history can use.
 BROKERS_MAX = 5_000
 TENANTS_MAX = 1_000
-_TENANTS_NAMED_MAX = 10 * TENANTS_MAX  # Client ids with names of pods are soon unused.
-_PLACES_KEPT_DAYS = 7  # A broker or tenant that was not seen for so long has no place.
+_TENANTS_NAMED_MAX = 10 * TENANTS_MAX  # Many tenants may be short-lived, for example client ids that contain pod names.
+_PLACES_KEPT_DAYS = 7  # A broker or tenant without a period for this long loses its place.
 _DAY_MS = 24 * HOUR_MS
 _RATE_MAX = 1e12
-# Kafka's resolution is far above this. A smaller p99 is forged, and the logarithm of one that rounds to 0 would never leave a mean.
+# Kafka's resolution is far coarser. A smaller p99 is forged, and the logarithm of a value near 0 would distort the mean forever.
 _LATENCY_MS_MIN, _LATENCY_MS_MAX = 1e-3, 1e7
 _LAG_MAX = 1e15
-# With fewer writes Kafka's p99, which covers the last thousand requests, says nothing about the present.
+# Kafka's p99 covers the last thousand requests. With fewer writes than this, most of those requests are too old.
 _CLIENTS_BYTES_PER_S_MIN = 50_000.0
 
 
 class BrokerFigure(IntEnum):
-    """The rows of a period's array."""
+    """The measurements of a broker; each is a row of a period's array."""
 
     CLIENT_IN = 0
     CLIENT_OUT = 1
@@ -56,8 +56,8 @@ class PeriodRow:
     """One period.
 
     Attributes:
-        values: by ``BrokerFigure`` and column of a broker; NaN: not measured.
-        is_copying: some broker copied replicas, between brokers or between its disks.
+        values: by ``BrokerFigure`` and broker's column; NaN: not measured.
+        is_copying: a broker copied replicas to or from another broker, or between its disks.
         tenant_rates: mutations/s, by tenant.
     """
 
@@ -68,11 +68,11 @@ class PeriodRow:
 
 @dataclass(frozen=True, slots=True)
 class _KeptPeriod:
-    """A period as the book keeps it.
+    """A period in the compact form of ``PeriodBook``.
 
     Attributes:
         values: by ``BrokerFigure`` and broker, in the order of ``brokers``.
-        rates: mutations/s, in the order of ``tenants``, which are numbers of tenants.
+        tenants: numbers of tenants (``TenantNumbers``). rates: mutations/s, in the same order.
     """
 
     brokers: Ids
@@ -94,8 +94,8 @@ class _KeptPeriod:
 class PeriodBook:
     """The periods of one cluster.
 
-    A period keeps the brokers that it has, so a forged one with thousands of them makes no other period larger. Which brokers and
-    tenants are learned is decided when the periods are read: ``give_places``.
+    Each period stores only its own brokers, so a forged period with thousands of brokers does not enlarge the others.
+    ``assign_places`` decides which brokers and tenants are learned.
 
     Attributes:
         newest_ms: start of the newest period; None while there is none.
@@ -118,8 +118,8 @@ class PeriodBook:
         """The node ids, by column."""
         return self._broker_places.ids
 
-    def take(self, period: HistoryPeriod) -> None:
-        """Takes a period. It replaces an earlier one of the same time; one that is older than five weeks is left out."""
+    def add(self, period: HistoryPeriod) -> None:
+        """Adds a period, or replaces the earlier period of the same time. Ignores a period that is more than five weeks old."""
         newest_ms = max(period.start_ms, self.newest_ms or 0)
         if period.start_ms <= newest_ms - KEPT_HOURS * HOUR_MS:
             return
@@ -139,8 +139,8 @@ class PeriodBook:
             for start_ms in [s for s in self._rows if s <= oldest_ms]:
                 del self._rows[start_ms]
 
-    def give_places(self) -> None:
-        """Gives the columns of brokers and the places of tenants anew, to those of the newest week."""
+    def assign_places(self) -> None:
+        """Reassigns the brokers' columns and the tenants' places to the brokers and tenants of the newest week."""
         newest_ms = self.newest_ms or 0
         newest_day, before = [], []
         for start_ms, row in self._rows.items():
@@ -149,11 +149,11 @@ class PeriodBook:
                 newest_day.append(row)
             elif age_ms < _PLACES_KEPT_DAYS * _DAY_MS:
                 before.append(row)
-        self._broker_places.give_anew([row.brokers for row in newest_day], [row.brokers for row in before])
-        self._tenant_places.give_anew([row.tenants for row in newest_day], [row.tenants for row in before])
+        self._broker_places.reassign([row.brokers for row in newest_day], [row.brokers for row in before])
+        self._tenant_places.reassign([row.tenants for row in newest_day], [row.tenants for row in before])
 
     def left_out(self) -> tuple[int, int]:
-        """Returns how many brokers and tenants of the newest period have no place, because there are more than places."""
+        """Returns how many brokers and how many tenants of the newest period have no place because all places are taken."""
         row = self._rows.get(self.newest_ms or 0)
         if row is None:
             return 0, 0
@@ -161,11 +161,11 @@ class PeriodBook:
         return brokers, int((self._tenant_places.of(row.tenants) < 0).sum())
 
     def forget_changes(self, before_hour: int) -> None:
-        """Forgets the changes of hours before this one. The hours from it on may have changed as well."""
+        """Marks all hours before this one as unchanged; later hours count as changed."""
         self.changed_from_hour = before_hour
 
     def periods(self, hour: int) -> list[PeriodRow | None]:
-        """Returns the last period of the hour before, and the six periods of the hour; None for each that is missing."""
+        """Returns the last period before the hour, then the six periods of the hour; None: the period is missing."""
         start_ms = hour * HOUR_MS
         rows = [self._rows.get(start_ms + i * PERIOD_MS) for i in range(-1, PERIODS_PER_HOUR)]
         return [None if row is None else self._row_of(row) for row in rows]
@@ -227,9 +227,9 @@ def _figures(broker: BrokerHistory) -> list[float | None]:
 
 
 def _steady(broker: BrokerHistory, replication: float | None, reassignment: float | None) -> float | None:
-    """Returns replication without the bytes of moves; None if these are not known."""
+    """Returns the replication rate without the bytes of moves; None: those bytes are not known."""
     if broker.moving_partitions_max and not reassignment:
-        return None  # Kafka's metrics of reassignments do not count the bytes of replicas that recover.
+        return None  # Kafka's metrics of reassignments do not include the bytes of replicas that recover.
     total = _checked(replication, _RATE_MAX)
     moves = _checked(0.0 if reassignment is None and not broker.moving_partitions_max else reassignment, _RATE_MAX)
     return None if total is None or moves is None else max(0.0, total - moves)

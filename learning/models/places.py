@@ -1,4 +1,4 @@
-"""Gives a limited number of places, for example columns of arrays, to the ids that were seen most."""
+"""Assigns a limited number of places (such as the columns of an array) to the ids that occur in the most periods."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ Ids = npt.NDArray[np.int64]
 
 
 class Places:
-    """The ids that have a place, in the order in which they got it.
+    """The ids that have a place. A place is an index from 0.
 
-    An id keeps its place until ``give_anew``. A new id gets a place while one is free.
+    An id keeps its place until ``reassign``. A new id gets a place while one is free.
     """
 
     def __init__(self, places_max: int) -> None:
@@ -22,7 +22,7 @@ class Places:
         self._places: dict[int, int] = {}
 
     def add(self, ids: Iterable[int]) -> None:
-        """Gives a place to each id that has none, while places are free."""
+        """Assigns free places to the ids that have none."""
         for number in ids:
             if len(self.ids) >= self._places_max:
                 return
@@ -30,15 +30,15 @@ class Places:
                 self._places[number] = len(self.ids)
                 self.ids.append(number)
 
-    def give_anew(self, newest_day: Sequence[Ids], before: Sequence[Ids]) -> None:
-        """Takes all places back, and gives them to the ids that are in most periods of the newest day.
+    def reassign(self, newest_day: Sequence[Ids], before: Sequence[Ids]) -> None:
+        """Reassigns all places to the ids that are in the most periods of the newest day.
 
-        Ids that are in equally many are ordered by the periods before. So ids of a few periods, for example of a forged one,
-        take no place from ids that are in all of them.
+        A tie is decided by the earlier periods. So an id that is in only a few periods, for example in a forged one, takes no place
+        from an id that is in all periods.
 
         Args:
             newest_day: the ids of each period of the newest day.
-            before: those of the earlier periods that count.
+            before: the ids of each earlier period that decides ties.
         """
         self.ids, self._places = [], {}
         if not newest_day and not before:

@@ -1,7 +1,7 @@
-"""Keeps the most bytes/s that each broker has handled in one direction while the latency of its clients was in order.
+"""Keeps the highest rate (bytes/s) that each broker has handled in one direction while its clients' latency was normal.
 
-The largest half-minute of each day is kept for five weeks. An old figure counts less: its weight halves every two weeks after the
-first two. So a smaller but newer figure replaces it in time.
+The busiest half-minute of each day is kept for five weeks. After two weeks the figure is discounted, by half every two weeks. So a
+smaller but newer figure replaces it eventually.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from learning.models.value_ring import widened
 
 DAY_H = 24
 IN_ORDER_RATIO = 1.5
-IN_ORDER_MS = 5.0  # Where latencies are short, so much above the baseline is in order too.
+IN_ORDER_MS = (
+    5.0  # A latency at most this far above the baseline is normal too, which matters where latencies are short.
+)
 _DAYS = KEPT_HOURS // DAY_H
 _FRESH_DAYS = 14.0
 _HALF_LIFE_DAYS = 14.0
@@ -23,7 +25,7 @@ class ProvenCapacity:
     """The proven capacity of all brokers in one direction; each column is a broker."""
 
     def __init__(self) -> None:
-        self._bytes_per_s = np.zeros((_DAYS, 0), dtype=np.float32)  # By day, modulo the days that are kept.
+        self._bytes_per_s = np.zeros((_DAYS, 0), dtype=np.float32)  # By day, as a ring buffer.
         self._hours = np.zeros((_DAYS, 0), dtype=np.int64)
 
     def widen(self, brokers: int) -> None:
@@ -31,7 +33,7 @@ class ProvenCapacity:
         self._hours = np.pad(self._hours, ((0, 0), (0, brokers - self._hours.shape[1])))
 
     def learn(self, hour: int, bytes_per_s: Floats, p99_ms: Floats, usual_p99_ms: Floats) -> None:
-        """Takes the largest rates of one period in an hour (since 1970), by broker; NaN: not known."""
+        """Learns the highest rates (bytes/s) of one period in an hour (since 1970), by broker; NaN: not known."""
         is_in_order = p99_ms <= np.maximum(IN_ORDER_RATIO * usual_p99_ms, usual_p99_ms + IN_ORDER_MS)
         rates = np.where(is_in_order, np.nan_to_num(bytes_per_s), 0.0)
         row = hour // DAY_H % _DAYS
@@ -41,11 +43,11 @@ class ProvenCapacity:
         self._hours[row] = np.where(is_larger | is_old, hour, self._hours[row])
 
     def forget(self, broker: int) -> None:
-        """Forgets the figures of one broker (column), which has changed."""
+        """Forgets the figures of a broker (column) that has changed."""
         self._bytes_per_s[:, broker] = 0.0
 
     def at(self, hour: int, broker: int) -> tuple[float, int] | None:
-        """Returns the proven bytes/s of one broker, and the hour (since 1970) of the figure; None if nothing is proven."""
+        """Returns the proven rate (bytes/s) of one broker and the hour (since 1970) of its measurement; None if there is none."""
         ages_days = np.maximum(0.0, (hour - self._hours[:, broker]) / DAY_H)
         weights = 0.5 ** (np.maximum(0.0, ages_days - _FRESH_DAYS) / _HALF_LIFE_DAYS)
         counted = np.where(ages_days < _DAYS, self._bytes_per_s[:, broker] * weights, 0.0)

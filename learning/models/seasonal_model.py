@@ -1,8 +1,8 @@
 """River's Holt–Winters model of one hourly series: a level, a trend, and a value for each hour of the season.
 
-River begins with the season ``value ÷ mean``, which fits its multiplicative form. The additive form, which loads that reach zero
-need, would begin with a season of ones. So the values are scaled to a mean of 1 over the first season. Then the season is right
-except for a constant, and level and trend begin at 0. An hour without a value counts as the model's own forecast of it.
+Loads may reach zero, so the additive form is needed. But River starts every model with the season ``value ÷ mean``, which fits only
+its multiplicative form. Therefore the values are scaled to a mean of 1 over the first season, and level and trend start at 0: then
+the season is right except for a constant. An hour without a value is replaced by the model's forecast.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ DAY_H = 24
 # Weights of the newest hour in level, trend and season: the level follows within about ten hours, and the season within about ten
 # seasons. The trend follows hardly at all, because a daily rise must not continue for a week.
 _ALPHA, _BETA, _GAMMA = 0.1, 0.001, 0.1
-# A value this many mean errors away from its forecast counts as one at that distance, so that an outage does not become a habit.
+# The distance of a value from its forecast is limited to this many mean errors, so that one outage hardly changes the season.
 _OUTLIER_ERRORS = 3.0
-_ERROR_WEIGHT = 1 / 48  # The mean error is that of about two days.
-_HOLE_HOURS_MAX = 48  # After a longer hole the model begins again.
+_ERROR_WEIGHT = 1 / 48  # The mean error covers about two days.
+_HOLE_HOURS_MAX = 48  # After a longer gap in the values the model starts from scratch.
 
 
 class SeasonalModel:
@@ -39,7 +39,7 @@ class SeasonalModel:
         return self._model is not None
 
     def learn(self, value: float) -> None:
-        """Takes the value of the next hour; NaN if it is not known."""
+        """Learns the value of the next hour; NaN: not known."""
         if math.isnan(value):
             self._hole_h += 1
             if self._hole_h > _HOLE_HOURS_MAX:
@@ -59,11 +59,11 @@ class SeasonalModel:
             self._begin()
 
     def forecast(self, horizon_h: int) -> float:
-        """Returns the forecast of the value so many hours after the newest; NaN while the first season is not complete."""
+        """Returns the forecast for ``horizon_h`` hours after the newest value; NaN while the first season is not complete."""
         return self.forecasts((horizon_h,))[0]
 
     def forecasts(self, horizons_h: Sequence[int]) -> list[float]:
-        """Returns the forecasts of several hours, each given as for ``forecast``."""
+        """Returns the forecasts for several horizons, as ``forecast`` does for one."""
         model, season_h = self._model, self._season_h
         if model is None:
             return [math.nan] * len(horizons_h)

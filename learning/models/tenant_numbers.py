@@ -6,9 +6,9 @@ Tenant = tuple[str | None, str | None]  # User and client id.
 
 
 class TenantNumbers:
-    """The numbers of the tenants that were named last. A full table forgets the tenant whose last period is the longest ago.
+    """The numbers of the most recently used tenants. A full table forgets the least recently used one.
 
-    No number is given twice, so the number of a forgotten tenant, which periods may still have, names no other tenant.
+    A number is never reused, because older periods may still contain the number of a forgotten tenant.
     """
 
     def __init__(self, tenants_max: int) -> None:
@@ -18,7 +18,7 @@ class TenantNumbers:
         self._next = 0
 
     def number_of(self, tenant: Tenant) -> int:
-        """Returns the number of a tenant, which gets one if it has none."""
+        """Returns the number of a tenant. Assigns a new number if the tenant has none."""
         number = self._numbers.pop(tenant, None)
         if number is None:
             number = self._next

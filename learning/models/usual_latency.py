@@ -1,6 +1,6 @@
 """Learns the produce p99 of each broker's clients while no broker copies replicas, by hour of the week and by hour of the day.
 
-Each value is a mean of logarithms, in which a single long pause counts little; the newest weeks count most.
+Each value is a mean of logarithms, which a single long pause hardly changes. The newest weeks have the most weight.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from learning.models.value_ring import widened
 
 WEEK_H, DAY_H = 168, 24
 _P99_MS_MIN = 1e-3  # A smaller latency is no measurement, and its logarithm would be far off.
-_KNOWN_AFTER = 2  # Values of one hour of the week, or of the day.
-# Least weight of the newest value: about the last three weeks, seven days and six hours count, so a baseline follows slow changes.
+_KNOWN_AFTER = 2  # A mean is used once it contains this many values.
+# Lowest weights of the newest value. The means cover about the last three weeks, seven days and six hours, so they follow slow
+# changes.
 _WEEK_WEIGHT, _DAY_WEIGHT, _RECENT_WEIGHT = 1 / 3, 1 / 7, 1 / 6
 
 
@@ -31,13 +32,13 @@ class UsualLatency:
             means.widen(brokers)
 
     def learn(self, hour: int, p99_ms: Floats) -> None:
-        """Takes the p99 of an hour (since 1970), by broker; NaN if it was not quiet."""
+        """Learns the p99 of an hour (since 1970), by broker; NaN: the broker copied replicas."""
         logs = np.log(p99_ms)
         for means in self._all:
             means.learn(hour, logs)
 
     def begin_again(self, broker: int, p99_ms: float) -> None:
-        """Forgets all but a new level of one broker (column), whose latency has changed lastingly."""
+        """Replaces the baseline of one broker (column) by a new level, after a lasting change of its latency."""
         for means in self._all:
             means.forget(broker)
         self._recent.values[:, broker] = np.log(max(p99_ms, _P99_MS_MIN))
@@ -52,7 +53,7 @@ class UsualLatency:
 
 
 class _HourlyMeans:
-    """Means of each hour of a cycle: of all values at first, then with a fixed weight of the newest value."""
+    """The mean of each hour of a cycle (a day or a week). It starts as a plain mean, and becomes an exponential one."""
 
     def __init__(self, cycle_h: int, weight_min: float) -> None:
         self.values = np.full((cycle_h, 0), np.nan, dtype=np.float32)
@@ -77,6 +78,6 @@ class _HourlyMeans:
         self._counts[:, broker] = 0.0
 
     def at(self, hour: int) -> tuple[Floats, Floats]:
-        """Returns the means of an hour, and how many values each has."""
+        """Returns the means of an hour, and the number of values in each mean."""
         row = hour % len(self.values)
         return self.values[row], self._counts[row]

@@ -21,23 +21,23 @@ class ValueRing:
         return self._rows.shape[1]
 
     def widen(self, columns: int) -> None:
-        """Adds series without values, until there are ``columns``."""
+        """Adds empty series until there are ``columns`` of them."""
         self._rows = widened(self._rows, columns)
 
     def append(self, values: Floats) -> None:
-        """Takes the values of the next hour."""
+        """Adds the values of the next hour."""
         self._newest = (self._newest + 1) % len(self._rows)
         self._rows[self._newest] = values
 
     def before(self, hours: int) -> Floats:
-        """Returns the values so many hours before the newest."""
+        """Returns the values of the hour that is ``hours`` before the newest one."""
         if hours >= len(self._rows):
             return np.full(self.columns, np.nan, dtype=np.float32)
         row: Floats = self._rows[(self._newest - hours) % len(self._rows)]
         return row
 
     def mean_before(self, hours: Iterable[int]) -> Floats:
-        """Returns the means of the known values among some hours; each is so many hours before the newest."""
+        """Returns the means of the known values of several hours; each of ``hours`` is a distance from the newest hour."""
         return mean_of_known(np.stack([self.before(hour) for hour in hours]))
 
     def largest(self) -> Floats:

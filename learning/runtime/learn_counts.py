@@ -13,13 +13,13 @@ class LearnCounts:
 
     Attributes:
         records: periods of this cluster that were read.
-        refused: records that are no period, or that have an impossible time.
+        refused: records that are not a valid period, or that have an impossible time.
         written: records that the profiles topic has accepted.
-        failed: records that it has not accepted; they are written again.
+        failed: records that the profiles topic has not accepted; they are sent again.
         learned_to_s: end of the newest hour that was learned; epoch. None: no hour yet.
         learn_s: seconds that the newest call took to learn its hours and to make the profiles.
-        brokers_left_out, tenants_left_out: those of the newest period that are not learned, because there are too many.
-        profiles, events: the newest ones.
+        brokers_left_out, tenants_left_out: how many of the newest period are not learned, because there are too many.
+        profiles, events: the newest profiles and events.
     """
 
     records: int = 0

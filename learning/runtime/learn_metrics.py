@@ -16,7 +16,7 @@ from streaming.shared.metric_page import Labels, metric_family
 
 _SHOWN_HORIZONS_H = (1, 12, 24, 168)
 _CHANGE_SHOWN_MS = 24 * 3_600_000
-# An hour is learned up to ten minutes after its end, and shown for about an hour.
+# An hour is learned up to ten minutes after its end. So an unusual hour is shown for about an hour after it was learned.
 _UNUSUAL_SHOWN_MS = 2 * 3_600_000
 
 Values = dict[Labels, float]

@@ -1,9 +1,9 @@
 """The loop of `rheostat learn`: reads the history, learns each hour that is complete, and writes the profiles.
 
-All that was learned is in memory, and follows from the history. After a start, the process reads the history from its beginning. It
-learns all of the history again once a day, so that what is older than five weeks is forgotten as after a start, and so that brokers
-and tenants that are gone leave their places to others. It also does so if a period of an hour that was learned changes later, for
-example after an outage of the stream.
+The process keeps what it has learned only in memory. At its start it reads the history from the beginning. Once a day it relearns
+the whole history. This forgets values older than five weeks, exactly as a restart would, and frees the places of removed brokers
+and tenants. The process also relearns the history if a period of an hour that it has learned changes later, for example after an
+outage of the stream.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ log = structlog.get_logger("learn")
 
 _POLL_MS = 1_000
 _RETRY_S_MIN, _RETRY_S_MAX = 5.0, 60.0
-_YOUNG_HOURS = 48  # Before that, no hour of the day is known, and a restart costs little.
+_YOUNG_HOURS = 48  # A shorter history has no hour of the day twice, and relearning it costs little.
 # A period that begins later than its record was written comes from a wrong clock, or is forged.
 _EARLY_MS_MAX = 2 * PERIOD_MS
 
@@ -43,10 +43,10 @@ class LearnLoop:
     ) -> None:
         """
         Args:
-            published: the profiles topic, which is read once, so that unchanged records are not written again.
+            published: the profiles topic. It is read once, so that unchanged records are not written again.
         """
         self._cluster = cluster
-        # The topic also has other clusters, and records of the stream about itself.
+        # The topic also has records of other clusters, and the stream's records about its own progress.
         self._key_prefix = f"{cluster}|".encode()
         self._history = history
         self._published = published
@@ -77,7 +77,9 @@ class LearnLoop:
                 retry_s = min(_RETRY_S_MAX, 2 * retry_s)
                 continue
             if not has_read and time.monotonic() - began_s < _POLL_MS / 2000:
-                stop.wait(_POLL_MS / 1000)  # A topic that does not exist is polled in no time.
+                stop.wait(
+                    _POLL_MS / 1000
+                )  # Without this wait the loop would spin: polling a missing topic returns at once.
             if not self._history.is_at_end or not self._published.is_at_end:
                 on_step(False)
                 continue
@@ -90,19 +92,19 @@ class LearnLoop:
                     stop.wait(_RETRY_S_MIN)
 
     def _read(self, stop: threading.Event) -> bool:
-        """Reads what is new in the topics, and returns whether there was anything."""
+        """Reads the new records of both topics. Returns whether there were any."""
         has_read = False
         if not self._published.is_at_end:
             for record in self._published.poll(_POLL_MS):
                 has_read = True
-                self._writer.take(record)
+                self._writer.register(record)
         for record in self._history.poll(_POLL_MS):
             has_read = True
             if stop.is_set():
                 return has_read
             period = self._period_of(record)
             if period is not None:
-                self._book.take(period)
+                self._book.add(period)
                 self._counts.records += 1
         return has_read
 
@@ -125,7 +127,9 @@ class LearnLoop:
 
     def _refuse(self, record: Any, reason: str) -> None:
         self._counts.refused += 1
-        if self._counts.refused == 1:  # A hostile client could fill the disk with lines.
+        if (
+            self._counts.refused == 1
+        ):  # Only the first refusal is logged, because a hostile client could otherwise fill the disk.
             log.warning(
                 "a record of the history is left out; further ones are only counted",
                 offset=record.offset,
@@ -133,9 +137,10 @@ class LearnLoop:
             )
 
     def _learn(self, stop: threading.Event) -> None:
-        """Learns all hours that are new.
+        """Learns all new hours.
 
-        An hour is learned once it is complete, which a later period shows. In the first two days each period counts at once.
+        An hour is learned once it is complete, that is, once a later period has arrived. In the first two days each period is
+        learned at once.
         """
         book = self._book
         first_hour = book.first_hour()
@@ -150,7 +155,7 @@ class LearnLoop:
         began_s = time.monotonic()
         day = end_hour // DAY_H
         if learner is None or book.changed_from_hour < learner.next_hour or day != self._learned_day:
-            book.give_places()
+            book.assign_places()
             learner = Learner(self._cluster, first_hour_of(end_hour, first_hour))
         for hour in range(learner.next_hour, end_hour):
             if stop.is_set():

@@ -22,7 +22,7 @@ _FLUSH_S_MAX, _FLUSH_STEP_S = 30.0, 1.0
 
 
 class ProfileWriter:
-    """The profiles topic holds the result of the history and nothing else: records that are not a part of it are deleted.
+    """Keeps the profiles topic equal to the newest profiles and events: it deletes all other records.
 
     Two processes that read the same history write the same records, so a second one does no harm.
     """
@@ -34,8 +34,8 @@ class ProfileWriter:
         self._counts = counts
         self._current: dict[bytes, int] = {}  # Checksum by key.
 
-    def take(self, record: Any) -> None:
-        """Takes a record that the topic has already."""
+    def register(self, record: Any) -> None:
+        """Registers a record that is already in the topic."""
         if not record.key or not record.key.startswith(self._prefix):
             return
         if record.value is None:
@@ -44,9 +44,10 @@ class ProfileWriter:
             self._current[record.key] = zlib.crc32(record.value)
 
     def write(self, profiles: Iterable[Profile], stop: threading.Event) -> bool:
-        """Makes the topic hold these profiles. Returns False if Kafka did not accept all of them; the next call sends the rest.
+        """Writes the differences between the topic and these profiles. Returns False if Kafka did not accept all of them; the next
+        call sends the rest.
 
-        If ``stop`` is set, it returns soon.
+        Returns early once ``stop`` is set.
         """
         values: dict[bytes, bytes | None] = dict.fromkeys(self._current)
         values |= {profile_key(profile): encode_profile(profile) for profile in profiles}
@@ -83,7 +84,7 @@ class ProfileWriter:
         return accepted
 
     def _flush(self, stop: threading.Event) -> None:
-        """Waits until Kafka has answered for all records; raises a time-out after ``_FLUSH_S_MAX``, or once ``stop`` is set."""
+        """Waits until Kafka has acknowledged all records. Raises a time-out after ``_FLUSH_S_MAX``, or once ``stop`` is set."""
         until_s = time.monotonic() + _FLUSH_S_MAX
         while True:
             try:

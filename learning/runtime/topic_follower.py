@@ -21,13 +21,13 @@ class TopicFollower:
     def __init__(self, consumer: KafkaConsumer, topic: str) -> None:
         """
         Args:
-            consumer: with ``auto_offset_reset="earliest"``, so that it reads a topic that was made again from its beginning.
+            consumer: has ``auto_offset_reset="earliest"``, so that it reads a recreated topic from the beginning.
         """
         self._consumer = consumer
         self._topic = topic
         self._partitions: list[TopicPartition] = []
         self._ends: dict[TopicPartition, int] = {}
-        # Whether everything was read that the topic had at the first poll. A topic that is made again later changes nothing.
+        # Whether all records that the topic had at the first poll were read. Recreating the topic later does not reset this.
         self.is_at_end = False
 
     def poll(self, timeout_ms: int) -> Iterator[Any]:

@@ -147,7 +147,7 @@ class ConfigWatch:
             self._settings, self._new_settings = new, None
             self._reloads_taken += 1
             self._is_valid = self._is_applied = True
-            # The file may have changed since the reload, so the next ``state`` reads it again: no file has this stamp.
+            # The file may have changed since the reload. No file has this stamp, so the next ``state`` reads the file again.
             self._stamp = (-1, -1, -1)
             return new
 

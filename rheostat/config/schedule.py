@@ -35,7 +35,7 @@ def settings_now(settings: Settings, now_ms: int | None = None) -> Settings:
 def schedule_preview(tuner: TunerSettings, from_ms: int, until_ms: int) -> dict[str, Any]:
     """Returns the periods from ``from_ms`` to ``until_ms`` (epoch) as JSON values, at most ``_PERIODS_MAX``."""
     zones = {rule.time_zone for rule in tuner.schedule}
-    found = list(islice(periods(tuner, from_ms, until_ms), _PERIODS_MAX))
+    preview_periods = list(islice(periods(tuner, from_ms, until_ms), _PERIODS_MAX))
     return {
         "time_zone": next(iter(zones)) if len(zones) == 1 else "UTC",
         "highest_ceiling_bytes_per_s": tuner.highest_ceiling_bytes_per_s,
@@ -47,7 +47,7 @@ def schedule_preview(tuner: TunerSettings, from_ms: int, until_ms: int) -> dict[
                 "rate_bytes_per_s_max": period.settings.rate_bytes_per_s_max,
                 **_objective_json(period.settings),
             }
-            for period in found
+            for period in preview_periods
         ],
     }
 

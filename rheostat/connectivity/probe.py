@@ -34,8 +34,8 @@ def probe_servers(
 ) -> list[ProbeResult]:
     """Returns the result of each bootstrap server, in the order in which the probes ended.
 
-    The first server that is open or refuses the login decides. Its result is the last of the list, because the function does not
-    wait for the other servers.
+    The probe ends with the first server that is open or refuses the login. Its result is the last of the list, because the function
+    does not wait for the other servers.
     """
     servers = [server.strip() for server in kafka.bootstrap_servers.split(",")]
     ended: SimpleQueue[ProbeResult | Exception] = SimpleQueue()

@@ -73,7 +73,7 @@ def run_fetchers(
         if plot is not None:
             write_plot(report, plot)
         if not as_json:
-            _show(report, changes=change is not None)
+            _show(report, is_changing=change is not None)
         outcome = None if change is None else apply_change(client, report, change, tell)
     if as_json:
         record = to_record(report)
@@ -148,11 +148,11 @@ def _read_report(
     )
 
 
-def _show(report: FetchersReport, *, changes: bool) -> None:
+def _show(report: FetchersReport, *, is_changing: bool) -> None:
     from rheostat.console.rich_console import console_for
     from rheostat.fetchers.view import show
 
-    show(report, console_for(sys.stdout), changes=changes)
+    show(report, console_for(sys.stdout), is_changing=is_changing)
 
 
 def check_plot_name(plot: Path | None) -> None:

@@ -1,10 +1,10 @@
-"""Computes what each fetcher thread has to copy, what it copies, and what it lacks, from the sizes of logs. Does no I/O.
+"""Computes the write rate, the copy rate and the lag of each fetcher thread from the sizes of logs. Does no I/O.
 
 A thread copies the partitions of one leader to one follower. The leaders' logs show what is written, and the followers' logs show
 what is copied. The difference in size is the lag in bytes.
 
-Retention may remove a file from one log some minutes before it does so from another. So the difference of an in-sync replica counts
-only up to what was written in 30 s, because a replica that lacks more has left the ISR.
+Retention may remove a file from one log some minutes before it does so from another. So the lag of an in-sync replica is limited to
+the bytes written in 30 s, because a replica with a larger lag has left the ISR.
 """
 
 from __future__ import annotations
@@ -73,34 +73,35 @@ class LiveThreads:
 
 @dataclass(slots=True)
 class LogSizes:
-    """The newest samples of all logs; ``take`` adds one and forgets those before the window."""
+    """The newest samples of all logs. ``add`` adds a sample and drops samples that are older than the window."""
 
     window_s: float
     _samples: deque[tuple[float, SizesByBroker]] = field(default_factory=deque)
 
-    def take(self, at_s: float, sizes: SizesByBroker) -> None:
+    def add(self, at_s: float, sizes: SizesByBroker) -> None:
         """Adds a sample.
 
         Args:
             at_s: monotonic time.
         """
         self._samples.append((at_s, sizes))
-        # Two samples stay at least, because a rate needs two.
+        # At least two samples stay, because a rate needs two.
         while len(self._samples) > 2 and at_s - self._samples[1][0] >= self.window_s:
             self._samples.popleft()
 
     @property
     def measured_s(self) -> float:
-        """The time between the first and the last sample; 0 with less than two."""
+        """The time between the first and the last sample; 0 with fewer than two samples."""
         return self._samples[-1][0] - self._samples[0][0] if self._samples else 0.0
 
     def size(self, broker: int, key: TopicPartition) -> int | None:
         return self._samples[-1][1].get(broker, {}).get(key)
 
     def growth_bytes_per_s(self, broker: int, key: TopicPartition) -> float | None:
-        """Returns how fast a log grows over the samples that have it. Files that retention removes do not count.
+        """Returns how fast a log grows (bytes/s) over the samples that contain it. Removals by retention are ignored.
 
-        None if fewer than two samples have it, or if the newest has not: then the rate may be of another time than the others.
+        None if fewer than two samples contain the log, or if the newest does not: then its rate would cover another time than other
+        rates.
         """
         sizes = [
             (at_s, by_broker[broker][key]) for at_s, by_broker in self._samples if key in by_broker.get(broker, ())
@@ -185,7 +186,7 @@ def _lag_bytes(state: PartitionState, follower: int, logs: LogSizes, written_byt
 
 
 def _worst_collision(rows: Sequence[ThreadRow], written: Mapping[TopicPartition, float]) -> ThreadRow | None:
-    """Returns the first row with two busy partitions, the one with the largest lag; of equal lags the busiest."""
+    """Returns the first row with two busy partitions. The rows are in order: the largest lag first, then the highest write rate."""
     busiest = max(written.values())
     return next((r for r in rows if sum(written[p] >= BUSY_RATIO * busiest for p in r.partitions) > 1), None)
 

@@ -15,8 +15,8 @@ from rheostat.fetchers.view import sentences
 from streaming.shared.units import rate_text, size_text, span_text
 
 ROWS_MAX = 12
-BROKERS_MAX = 12  # More columns do not fit a terminal; the table of threads then stands alone.
-LAG_SHOWN_BYTES_MIN = 1e6  # In the matrix: less is what a fetch under way brings.
+BROKERS_MAX = 12  # More columns do not fit a terminal; then only the table of threads is shown.
+LAG_SHOWN_BYTES_MIN = 1e6  # The matrix hides a smaller lag, because a single fetch makes up for it.
 _UNKNOWN = "–"
 
 

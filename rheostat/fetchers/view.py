@@ -15,11 +15,11 @@ from tuner.core.fetchers import NUM_REPLICA_FETCHERS
 ROWS_MAX = 10
 
 
-def show(report: FetchersReport, console: Console, *, changes: bool = False) -> None:
+def show(report: FetchersReport, console: Console, *, is_changing: bool = False) -> None:
     """Prints the report.
 
     Args:
-        changes: the command is about to change the setting, so "Nothing was changed" is not printed.
+        is_changing: the command is about to change the setting, so "Nothing was changed" is not printed.
     """
     for line in sentences(report):
         _print_line(console, line)
@@ -29,7 +29,7 @@ def show(report: FetchersReport, console: Console, *, changes: bool = False) -> 
             console.print(_topics_table(report))
     for note in report.notes:
         _print_line(console, f"• {note}")
-    _print_line(console, f"Figures from {report.source}.{'' if changes else ' Nothing was changed.'}", "dim")
+    _print_line(console, f"Figures from {report.source}.{'' if is_changing else ' Nothing was changed.'}", "dim")
 
 
 def sentences(report: FetchersReport) -> list[str]:

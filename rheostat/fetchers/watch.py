@@ -1,4 +1,4 @@
-"""Runs `rheostat fetchers --watch`: shows every 2 s what each fetcher thread copies and lacks, until Ctrl-C.
+"""Runs `rheostat fetchers --watch`: shows the copy rate and the lag of each fetcher thread every 2 s, until Ctrl-C.
 
 The figures are from the sizes of the brokers' logs, so the command needs no agent, stream or tuner. If the cluster does not answer,
 the screen says so and keeps its last content.
@@ -27,7 +27,7 @@ REFRESH_S = 2.0
 
 
 class ThreadsReader:
-    """Reads the sizes of all logs again and again. ``read`` returns the state of the threads from the second time on."""
+    """Reads the sizes of all logs repeatedly. From the second call on, ``read`` returns the state of the threads."""
 
     def __init__(
         self, client: ClusterClient, source: str, window_s: float, thread_bytes_per_s_max: float | None
@@ -49,7 +49,7 @@ class ThreadsReader:
         sizes = {broker: answer for broker, answer in answers.items() if not isinstance(answer, ClusterError)}
         if not sizes and answers:
             raise next(answer for answer in answers.values() if isinstance(answer, ClusterError))
-        self._logs.take(time.monotonic(), sizes)
+        self._logs.add(time.monotonic(), sizes)
         if self._logs.measured_s <= 0:
             return None
         fetchers = read_fetchers(self._client, brokers)

@@ -69,7 +69,7 @@ def repair(config: Path, *, yes: bool) -> int:
     if to_write:
         confirm(
             [
-                f"These records will be written to {names.journal}; those of orders and plans to {names.orders}:",
+                f"These records will be written to {names.journal}; records of orders and plans to {names.orders}:",
                 *(f"  {record.text}" for record in to_write),
             ],
             yes=yes,
@@ -94,7 +94,9 @@ def _split(
     records: list[RepairRecord], cluster: str, *, is_tuner_active: bool
 ) -> tuple[list[RepairRecord], list[RepairRecord]]:
     """Returns the records to write now, and the records that must wait while a tuner of this cluster is active."""
-    postponed = [record for record in records if is_tuner_active and record.of_a_tuner and record.cluster == cluster]
+    postponed = [
+        record for record in records if is_tuner_active and record.is_tuner_record and record.cluster == cluster
+    ]
     return [record for record in records if record not in postponed], postponed
 
 

@@ -1,7 +1,7 @@
 """Computes the records that replace the journal's unreadable records. Does no I/O.
 
-- The tuner's memory (everything that it manages), and records of single rates, lists and moves: one new memory with everything
-  readable replaces all these records.
+- The tuner's memory (everything that it manages), and records of single rates, lists and moves: a new memory record with everything
+    readable replaces all of them.
 - The head of a plan, which has the operator's orders for that plan: the newest readable head is written again, but paused, because
   the unreadable head may be an order to stop.
 - Any other record: the newest readable record of its key is written again. If there is none, a tombstone deletes the key.
@@ -29,14 +29,14 @@ class RepairRecord:
 
     Attributes:
         value: None: a tombstone, which deletes the key.
-        of_a_tuner: only tuners write such records; the repair must not write the record while a tuner is active.
+        is_tuner_record: only tuners write such records; the repair must not write the record while a tuner is active.
         text: what the record does, for the operator.
     """
 
     key: bytes
     value: bytes | None
     cluster: str
-    of_a_tuner: bool
+    is_tuner_record: bool
     text: str
 
 
@@ -64,14 +64,14 @@ def _repair_memory(scan: JournalScan, cluster: str, unreadable: list[UnreadableR
         key,
         encode_memory(memory, state.memory_writer),
         cluster,
-        of_a_tuner=True,
+        is_tuner_record=True,
         text=f"{_shown(key)}: a new record with all managed settings that can be read is written; {content}",
     )
     # A reader ignores these records after the new memory, so deleting them only cleans up.
     for record in unreadable:
         if record.kind != "memory":
             text = f"{_shown(record.key)}: deleted, because the new record has all managed settings that are known"
-            yield RepairRecord(record.key, None, cluster, of_a_tuner=True, text=text)
+            yield RepairRecord(record.key, None, cluster, is_tuner_record=True, text=text)
 
 
 def _repair_key(scan: JournalScan, record: UnreadableRecord) -> RepairRecord:
@@ -87,7 +87,7 @@ def _repair_key(scan: JournalScan, record: UnreadableRecord) -> RepairRecord:
             value = encode_head(replace(head, desired=DesiredPlanState.PAUSED))
             text = "the newest readable order about this plan is written again, paused: `rheostat reassign resume` continues it"
     text = f"{_shown(record.key)}: {text}"
-    return RepairRecord(record.key, value, record.cluster, of_a_tuner=record.kind in _TUNER_KINDS, text=text)
+    return RepairRecord(record.key, value, record.cluster, is_tuner_record=record.kind in _TUNER_KINDS, text=text)
 
 
 def _shown(key: bytes) -> str:

@@ -1,4 +1,4 @@
-"""Finds the journal's records that this version cannot read, and those of them that are in force.
+"""Finds the journal's records that this version cannot read, and tells which of them are in force.
 
 A record is in force until a later record with the same key replaces it. A record of the tuner's memory (kind "memory": everything
 that the tuner manages) also replaces all earlier records of single rates ("owned"), lists ("listed") and moves ("seen").
@@ -42,7 +42,7 @@ class JournalScan:
     Attributes:
         unreadable: all unreadable records, in the order in which they were read.
         in_force: the unreadable records in force, by key.
-        readable: the newest readable value of each key in ``in_force``, as far as there is one.
+        readable: the newest readable value of each key in ``in_force`` that has one.
         states: the state that a tuner would recover from the readable records, by cluster.
     """
 
@@ -61,7 +61,7 @@ def scan_records(records: Iterable[JournalRecord]) -> JournalScan:
         if decode is None or not cluster:
             continue  # No version of rheostat writes such a key.
         state = scan.states.setdefault(cluster, ReplayedState(cluster))
-        state.take(record.key, record.value, record.offset)
+        state.apply(record.key, record.value, record.offset)
         scan.in_force.pop(record.key, None)
         if record.value is None:
             newest_readable.pop(record.key, None)

@@ -2,8 +2,8 @@
 
 No JDK is needed, because the compiler is one of the pinned artifacts and runs on any Java that Spark runs on.
 
-Invariant: the jar appears complete or not at all, and is never written again. Its name has the digest of all inputs, so changed
-inputs give a new jar.
+Invariant: the jar does not exist until it is complete, and is never written again. Its name has the digest of all inputs, so
+changed inputs give a new jar.
 """
 
 from __future__ import annotations

@@ -141,11 +141,11 @@ def _row_record(row: BrokerLimitRow) -> dict[str, Any]:
     }
 
 
-def _forecast_record(fill: FillForecast) -> dict[str, Any]:
+def _forecast_record(broker_forecast: FillForecast) -> dict[str, Any]:
     return {
-        "fills": fill.outlook.value,
-        "full_in_s": fill.in_s,
-        "growth": fill.growth,
-        "growth_per_day": fill.per_day,
-        "history_s": fill.history_s,
+        "fills": broker_forecast.outlook.value,
+        "full_in_s": broker_forecast.in_s,
+        "growth": broker_forecast.growth,
+        "growth_per_day": broker_forecast.per_day,
+        "history_s": broker_forecast.history_s,
     }

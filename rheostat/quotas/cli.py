@@ -139,11 +139,11 @@ def plan(
 
     Exit code 1: other requests wait longer than --max-wait.
     """
-    from rheostat.quotas.plan import QuotaQuestion, run_plan
+    from rheostat.quotas.plan import QuotaPlanOptions, run_plan
     from tuner.core.token_bucket import MutationQuota
     from tuner.planning.quota_time import Creation
 
-    question = QuotaQuestion(
+    options = QuotaPlanOptions(
         creation=Creation(
             topics,
             partitions_per_topic=partitions,
@@ -156,7 +156,7 @@ def plan(
         per_partition_ms=_milliseconds(time_per_partition_s),
         wait_s_max=max_wait,
     )
-    raise typer.Exit(run_plan(question, as_json=as_json))
+    raise typer.Exit(run_plan(options, as_json=as_json))
 
 
 @app.command("calibrate", **with_example("rheostat quotas calibrate --for 5m --latency-max 100ms"))
@@ -210,13 +210,13 @@ def calibrate(
     are left.
     """
     from rheostat.console.logs import set_up_logs
+    from rheostat.quotas.calibrate.calibration_options import CalibrationOptions
     from rheostat.quotas.calibrate.command import run_calibrate, run_clear
-    from rheostat.quotas.calibrate.question import CalibrationQuestion
 
     set_up_logs()
     if clear:
         raise typer.Exit(run_clear(config, yes=yes, as_json=as_json))
-    question = CalibrationQuestion(
+    options = CalibrationOptions(
         for_s=duration_s,
         partitions_max=partitions_max,
         sizes=tuple(dict.fromkeys(partitions or (1, 10))),
@@ -224,7 +224,7 @@ def calibrate(
         latency_ms_max=_milliseconds(latency_max_s),
         tenants=tenants,
     )
-    raise typer.Exit(run_calibrate(config, question, yes=yes, as_json=as_json))
+    raise typer.Exit(run_calibrate(config, options, yes=yes, as_json=as_json))
 
 
 @app.command("measure", **with_example("rheostat quotas measure --for 2m"))

@@ -58,7 +58,7 @@ def gather(settings: Settings, total_per_s: float | None = None) -> dict[str, An
     """Returns the whole report, as printed by ``--json``.
 
     Args:
-        total_per_s: the total for the question which tenants would be held back; None: the calibrated or the estimated one.
+        total_per_s: the assumed total when showing which tenants would be held back; None: the calibrated or the estimated one.
 
     Raises:
         UnreachableError: no broker answers.

@@ -33,7 +33,7 @@ _SOURCE = {
 
 
 @dataclass(frozen=True, slots=True)
-class QuotaQuestion:
+class QuotaPlanOptions:
     """The options of the command. None: the option is absent.
 
     Attributes:
@@ -74,16 +74,16 @@ class QuotaQuestion:
 
 @dataclass(frozen=True, slots=True)
 class QuotaEstimate:
-    """The answer to a question.
+    """The estimate for one creation of topics.
 
     Attributes:
         without_quota: the same creation without a quota.
         steady_busy_ratio: share of the time for which the controller is busy with the creation after the burst.
-        rate_per_s_max: highest quota at which no request waits longer than the question's ``wait_s_max``; None: no quota
-            achieves that, or the question sets no ``wait_s_max``.
+        rate_per_s_max: highest quota at which no request waits longer than the option ``wait_s_max``; None: no quota
+            achieves that, or the option is absent.
     """
 
-    question: QuotaQuestion
+    options: QuotaPlanOptions
     under_quota: QuotaTimeline
     without_quota: QuotaTimeline
     steady_busy_ratio: float
@@ -92,23 +92,23 @@ class QuotaEstimate:
     @property
     def exit_code(self) -> int:
         """Returns exit code 1 if other requests wait longer than ``wait_s_max``."""
-        wait_s_max = self.question.wait_s_max
+        wait_s_max = self.options.wait_s_max
         return EXIT_NOT_WELL if wait_s_max is not None and self.under_quota.wait_s_max > wait_s_max else EXIT_DONE
 
 
-def estimate_creation(question: QuotaQuestion) -> QuotaEstimate:
+def estimate_creation(options: QuotaPlanOptions) -> QuotaEstimate:
     """Returns the times of the creation with and without the quota.
 
     Raises:
         BadInputError: an option has a bad value; the message names it.
     """
-    question.check()
-    creation, quota, cost = question.creation, question.quota, question.cost
+    options.check()
+    creation, quota, cost = options.creation, options.quota, options.cost
     max_rate = None
-    if question.wait_s_max is not None:
-        max_rate = rate_per_s_max(creation, cost, question.wait_s_max, quota.samples, quota.window_s)
+    if options.wait_s_max is not None:
+        max_rate = rate_per_s_max(creation, cost, options.wait_s_max, quota.samples, quota.window_s)
     return QuotaEstimate(
-        question,
+        options,
         under_quota=simulate_creation(creation, quota, cost),
         without_quota=simulate_creation(creation, None, cost),
         steady_busy_ratio=min(1.0, steady_busy_ratio(creation, quota, cost)),
@@ -116,9 +116,9 @@ def estimate_creation(question: QuotaQuestion) -> QuotaEstimate:
     )
 
 
-def run_plan(question: QuotaQuestion, *, as_json: bool) -> int:
+def run_plan(options: QuotaPlanOptions, *, as_json: bool) -> int:
     """Prints the estimate and returns the exit code."""
-    estimate = estimate_creation(question)
+    estimate = estimate_creation(options)
     if as_json:
         out(json.dumps(as_record(estimate), indent=2))
     else:
@@ -128,23 +128,23 @@ def run_plan(question: QuotaQuestion, *, as_json: bool) -> int:
 
 def as_record(estimate: QuotaEstimate) -> dict[str, Any]:
     """Returns the estimate as one JSON object; keys end with their unit."""
-    question = estimate.question
+    options = estimate.options
     return {
-        "creation": {**asdict(question.creation), "partitions": question.creation.partitions},
-        "quota": {**asdict(question.quota), "burst_partitions": question.quota.burst},
-        "controller": question.controller,
-        "cost": asdict(question.cost),
+        "creation": {**asdict(options.creation), "partitions": options.creation.partitions},
+        "quota": {**asdict(options.quota), "burst_partitions": options.quota.burst},
+        "controller": options.controller,
+        "cost": asdict(options.cost),
         "under_quota": {**asdict(estimate.under_quota), "steady_busy_ratio": estimate.steady_busy_ratio},
         "without_quota": asdict(estimate.without_quota),
-        "wait_s_max_asked": question.wait_s_max,
+        "wait_s_max_asked": options.wait_s_max,
         "rate_per_s_max": estimate.rate_per_s_max,
     }
 
 
 def lines(estimate: QuotaEstimate) -> list[str]:
     """Returns the estimate as sentences."""
-    question, under, without = estimate.question, estimate.under_quota, estimate.without_quota
-    creation, quota = question.creation, question.quota
+    options, under, without = estimate.options, estimate.under_quota, estimate.without_quota
+    creation, quota = options.creation, options.quota
     topics = f"{creation.topics} topics × {creation.partitions_per_topic} partitions"
     sentences = [
         f"Under {amount_text(quota.rate_per_s)}/s, {topics} take {span_text(under.done_s)}: the first "
@@ -154,10 +154,10 @@ def lines(estimate: QuotaEstimate) -> list[str]:
         f"{share_text(estimate.steady_busy_ratio)} busy with the creation.",
         f"Without a quota: {span_text(without.done_s)}, and other requests wait for at most {_wait_text(without.wait_s_max)}.",
     ]
-    if question.wait_s_max is not None:
-        sentences.append(_max_rate_text(estimate, question.wait_s_max))
-    source = "as set by the options" if question.cost_is_given else _SOURCE[question.controller]
-    cost = question.cost
+    if options.wait_s_max is not None:
+        sentences.append(_max_rate_text(estimate, options.wait_s_max))
+    source = "as set by the options" if options.cost_is_given else _SOURCE[options.controller]
+    cost = options.cost
     sentences.append(
         f"Assumed controller time: {amount_text(cost.per_topic_ms)} ms per topic and {amount_text(cost.per_partition_ms)} ms per "
         f"partition, {source}. Nothing was changed."
@@ -168,7 +168,7 @@ def lines(estimate: QuotaEstimate) -> list[str]:
 def _max_rate_text(estimate: QuotaEstimate, wait_s_max: float) -> str:
     if estimate.rate_per_s_max is None:
         return f"No quota limits the wait of other requests to {_wait_text(wait_s_max)}: one topic alone takes longer."
-    if estimate.rate_per_s_max >= estimate.question.creation.partitions:
+    if estimate.rate_per_s_max >= estimate.options.creation.partitions:
         return f"No quota is needed: other requests wait for at most {_wait_text(wait_s_max)} in any case."
     # Rounded down, because a quota that is rounded up would let other requests wait longer.
     rate = int(estimate.rate_per_s_max * 1000) / 1000

@@ -31,7 +31,7 @@ class ChosenTotal:
 
 
 def choose_total(asked_per_s: float | None, orders: Orders, estimated_per_s: float | None) -> ChosenTotal | None:
-    """Returns the total for the question; None: none is known."""
+    """Returns the assumed total; None: none is known."""
     trial = orders.trials.get(QuotaTrialKind.CALIBRATE)
     if asked_per_s is not None:
         return ChosenTotal(asked_per_s, "option")

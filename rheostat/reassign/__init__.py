@@ -1,1 +1,1 @@
-"""`rheostat reassign`: puts a plan on record and watches it. The tuner executes the plan; this package moves nothing itself."""
+"""`rheostat reassign`: records a plan and watches it. The tuner executes the plan; this package moves nothing itself."""

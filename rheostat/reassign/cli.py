@@ -200,8 +200,8 @@ def limits(
     settings = _connect(config)
     stored = plan_store.read_plans(settings).find(plan)
     current = stored.head.limits
-    given = [leader_movements, partition_movements, replica_movements]
-    if not none and all(limit is None for limit in given):
+    options = [leader_movements, partition_movements, replica_movements]
+    if not none and all(limit is None for limit in options):
         if as_json:
             out(json.dumps({"plan": stored.id, **limits_record(current)}))
         else:

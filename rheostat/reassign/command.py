@@ -72,7 +72,7 @@ def run_reassign(config: Path, request: ReassignRequest) -> int:
     tune_gc()
     # The file is read first, because its faults can be reported without a cluster.
     plan = read_plan_file(request.path)
-    asked = parse_planned_start(request.at, unthrottled=request.throttle.unthrottled)
+    requested_start = parse_planned_start(request.at, unthrottled=request.throttle.unthrottled)
     settings = load_settings(config)
     if not request.dry_run:
         check_can_confirm(yes=request.yes)
@@ -101,7 +101,7 @@ def run_reassign(config: Path, request: ReassignRequest) -> int:
         has_objective=constraints.objective is not None,
     )
     conflicts = _find_conflicts(changes.partitions.keys(), stored)
-    start = read_planned_start(settings, asked, list_planned(changes, cluster), constraints, result)
+    start = read_planned_start(settings, requested_start, list_planned(changes, cluster), constraints, result)
     if request.dry_run:
         return _dry_run(changes, cluster, result, conflicts, constraints, start, request)
     for line in result.notes:
@@ -115,7 +115,7 @@ def run_reassign(config: Path, request: ReassignRequest) -> int:
     if request.standalone and not cluster.tuners and settings.tuner.dry_run:
         raise BadInputError(
             "--standalone starts a tuner, and with these settings it would not act: write dry_run: false under tuner:. "
-            "Nothing is on record."
+            "Nothing was recorded."
         )
     if constraints.no_executor is not None:
         raise CommandError(constraints.no_executor)

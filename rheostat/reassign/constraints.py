@@ -141,7 +141,7 @@ def check_throttle(constraints: PlanConstraints) -> PlanConstraints:
         )
     if rate < 1:
         raise BadInputError(
-            f"--throttle {rate:g} B/s: the lowest rate that Kafka accepts is 1 B/s; nothing is on record."
+            f"--throttle {rate:g} B/s: the lowest rate that Kafka accepts is 1 B/s; nothing was recorded."
         )
     return constraints
 
@@ -213,17 +213,17 @@ def _no_executor_text(settings: Settings, tuners: Sequence[TunerPresence]) -> st
     """Returns why none of the tuners executes plans, and what to do."""
     if not tuners:
         return (
-            f"No tuner runs for cluster {settings.cluster}, so the plan would not be executed; nothing is on record. Start "
+            f"No tuner runs for cluster {settings.cluster}, so the plan would not be executed; nothing was recorded. Start "
             "`rheostat run` (or `rheostat tune`) with these settings and try again, or let this command run a tuner: --standalone."
         )
     first = tuners[0]
     if all(tuner.mode is TunerMode.DRY_RUN for tuner in tuners):
         return (
-            f"The tuner on {first.holder} runs in a dry run and executes no plans; nothing is on record. Set `tuner.dry_run: "
+            f"The tuner on {first.holder} runs in a dry run and executes no plans; nothing was recorded. Set `tuner.dry_run: "
             "false` in its settings file and restart it, or let this command run a tuner: --standalone."
         )
     return (
-        f"The tuner on {first.holder}, {_mode_text(first)}, executes no plans; nothing is on record. Either "
+        f"The tuner on {first.holder}, {_mode_text(first)}, executes no plans; nothing was recorded. Either "
         "`tuner.reassign.enabled` is false in its settings file, or it is in a dry run, or its executor of plans has failed (see "
         "its log)."
     )

@@ -1,7 +1,7 @@
 """Reads plans from the orders and journal topics, and writes the operator's plans and orders to the orders topic.
 
-A plan on record has a head, which holds the operator's orders for the plan and is replaced by each order, and parts, which hold the
-partitions and never change.
+A recorded plan has a head and parts. The head holds the operator's orders for the plan, and each order replaces it. The parts hold
+the partitions, and never change.
 
 These records are written outside the tuner's transactions, so an operator can submit orders whether or not a tuner runs.
 """
@@ -30,7 +30,7 @@ from tuner.core.operator_orders import Orders
 from tuner.core.reassignment_plan import DesiredPlanState, Plan, PlanHead, PlanPartition, PlanThrottle, TopicPartition
 from tuner.journal.kafka_journal import JournalError, KafkaJournal
 from tuner.journal.orders_topic import orders_topic_of
-from tuner.journal.plan_book import take_for_display
+from tuner.journal.plan_book import apply_for_display
 from tuner.journal.plan_records import encode_head, encode_parts, head_key, part_key, split_into_parts
 from tuner.journal.sender import NotSent, Sender
 from tuner.journal.topic_reader import is_in_its_topic, journal_record_of
@@ -77,7 +77,7 @@ class StoredPlans:
 
 
 def read_plans(settings: Settings) -> StoredPlans:
-    """Reads all plans on record.
+    """Reads all recorded plans.
 
     Raises:
         CommandError: the journal cannot be read.
@@ -87,7 +87,7 @@ def read_plans(settings: Settings) -> StoredPlans:
 
 
 def has_owned_throttles(settings: Settings) -> bool:
-    """Returns whether a tuner has throttle rates or throttled-replica entries on record as its own.
+    """Returns whether the journal has throttle rates or throttled-replica entries that a tuner manages.
 
     Raises:
         CommandError: the journal cannot be read.
@@ -102,7 +102,7 @@ def has_owned_throttles(settings: Settings) -> bool:
 
 
 class PlanReader:
-    """Reads the plans on record: the first read takes all records, each later read only the new ones."""
+    """Reads the recorded plans: the first read reads all records, each later read only the new ones."""
 
     def __init__(self, reader: KafkaConsumer, topic: str, cluster: str) -> None:
         self._reader = reader
@@ -130,7 +130,7 @@ class PlanReader:
             while batches := self._reader.poll(timeout_ms=_POLL_MS):
                 for record in (journal_record_of(record) for records in batches.values() for record in records):
                     if is_in_its_topic(record, self._topic):
-                        take_for_display(self._journal.plans, record.key, record.value)
+                        apply_for_display(self._journal.plans, record.key, record.value)
                 if time.monotonic() > until_s:
                     break
         except JournalError as error:
@@ -156,7 +156,7 @@ class PlanReader:
 
 @contextmanager
 def open_plan_reader(settings: Settings) -> Iterator[PlanReader]:
-    """Yields a reader of the plans on record.
+    """Yields a reader of the recorded plans.
 
     Raises:
         CommandError: the cluster does not answer.
@@ -237,7 +237,7 @@ def submit_plan(
 def update_plan(
     settings: Settings, plan: Plan, change: Callable[[PlanHead], PlanHead], *, changes_state: bool = True
 ) -> PlanHead:
-    """Writes a changed head of a plan, and returns it once it is the newest on record.
+    """Writes a changed head of a plan, and returns it once it is the plan's newest head in the topic.
 
     Args:
         changes_state: the order concerns more than the limits; the tuner then retries partitions that another tool stopped.

@@ -1,4 +1,4 @@
-"""Finds out when a plan starts (`rheostat reassign start --at`), and forecasts its end."""
+"""Determines when a plan starts (`rheostat reassign start --at`), and forecasts when it ends."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rheostat.profiles import read_profiles, select_usable
 from rheostat.reassign.checks import CheckResult
 from rheostat.reassign.constraints import PlanConstraints
 from rheostat.start_report import StartReport, answer_start, brokers_of, copy_limits, describe_start, to_record
-from rheostat.start_times import AskedStart, local_text, parse_start
+from rheostat.start_times import RequestedStart, local_text, parse_start
 from streaming.shared.contract import Side
 from streaming.shared.units import span_text
 from tuner.control.throttle.plan_moves import plan_throttle_rate
@@ -53,7 +53,7 @@ class PlannedStart:
         return None if self.report is None else to_record(self.report)
 
 
-def parse_planned_start(at: str | None, *, unthrottled: bool) -> AskedStart | None:
+def parse_planned_start(at: str | None, *, unthrottled: bool) -> RequestedStart | None:
     """Returns the start that was asked for; None without --at.
 
     Raises:
@@ -61,39 +61,39 @@ def parse_planned_start(at: str | None, *, unthrottled: bool) -> AskedStart | No
     """
     if at is None:
         return None
-    asked = parse_start(at, _now_ms(), "--at")
-    if unthrottled and asked.at_ms is None:
+    requested = parse_start(at, _now_ms(), "--at")
+    if unthrottled and requested.at_ms is None:
         raise BadInputError(
             "--at best and --unthrottled: without a throttle the time of a move is not known; give a time instead of best"
         )
-    return asked
+    return requested
 
 
 def read_planned_start(
     settings: Settings,
-    asked: AskedStart | None,
+    requested: RequestedStart | None,
     partitions: Sequence[PlannedPartition],
     constraints: PlanConstraints,
     result: CheckResult,
 ) -> PlannedStart:
-    """Returns the start of a plan, with a forecast as far as one is possible.
+    """Returns the start of a plan, with a forecast if one is possible.
 
     Args:
-        asked: None: at once, without a forecast.
-        result: with a load that stays, the forecast takes its estimated time.
+        requested: None: at once, without a forecast.
+        result: has the estimated time of the plan. Under a constant load the forecast takes the same time.
 
     Raises:
         BadInputError: the best start was asked for, and it is not known.
         UnreachableError, CommandError: the cluster cannot be read.
     """
-    if asked is None:
+    if requested is None:
         return PlannedStart()
     rate, loads = constraints.rate_bytes_per_s, side_loads(partitions)
     if rate is None or not loads:
         now_ms = _now_ms()
-        if asked.at_ms is None or asked.at_ms <= now_ms:
+        if requested.at_ms is None or requested.at_ms <= now_ms:
             return PlannedStart()
-        return PlannedStart(asked.at_ms, lines=(f"The plan starts {local_text(asked.at_ms)}.",))
+        return PlannedStart(requested.at_ms, lines=(f"The plan starts {local_text(requested.at_ms)}.",))
     with open_cluster(settings, "rheostat-reassign") as client:
         profiles = read_profiles(client, settings)
     now_ms = _now_ms()
@@ -109,12 +109,12 @@ def read_planned_start(
             now_ms,
             leader_ratio=constraints.effective_leader_ratio,
         ),
-        asked,
+        requested,
         now_ms,
-        steers=constraints.objective is not None,
+        has_objective=constraints.objective is not None,
         time_ratio=_time_ratio(loads, rate, constraints.effective_leader_ratio, result.expected_s),
     )
-    if asked.at_ms is None:
+    if requested.at_ms is None:
         check_best_start(report)
     start_ms = report.chosen.start_ms
     return PlannedStart(start_ms if start_ms > now_ms else 0, report, tuple(describe_start(report)))
@@ -124,24 +124,25 @@ def check_best_start(report: StartReport) -> None:
     """Refuses a best start that would only be "now", because a script that asks for it may run at the busiest hour.
 
     Raises:
-        BadInputError: no start within the next day ends, or without profiles and a schedule they are all equal.
+        BadInputError: no start within the next day lets the move end; or all starts are equal, without profiles and without a
+            schedule.
     """
     if report.best.end_ms is None:
         raise BadInputError(
             f"--at best: no start within the next day lets the move end within {span_text(MOVE_S_MAX)}, so no start is the best. "
-            " `rheostat plan estimate --start now` shows what limits the move. Raise that limit, or give a time such as "
-            "--at 22:00; nothing is on record."
+            "`rheostat plan estimate --start now` shows what limits the move. Raise that limit, or give a time such as "
+            "--at 22:00; nothing was recorded."
         )
     if not report.forecast_brokers and not report.forecast.starts_differ():
         raise BadInputError(
             "--at best: no broker of the plan has a usable profile, and no schedule changes the limits meanwhile, so all starts "
-            "are equal. Give a time such as --at 22:00, or run `rheostat learn` for a day; nothing is on record."
+            "are equal. Give a time such as --at 22:00, or run `rheostat learn` for a day; nothing was recorded."
         )
 
 
 def _highest_rate(tuner: TunerSettings, constraints: PlanConstraints) -> float:
-    """Returns the highest throttle (bytes/s) of a throttled plan under the settings of a period."""
-    # A tuner reports only its ceiling of now. So with a schedule, the ceilings of the command's file count.
+    """Returns the highest throttle (bytes/s) of a throttled plan while these settings apply."""
+    # A tuner reports only its current ceiling. With a schedule, the ceilings therefore come from the settings file of this command.
     ceiling = tuner.rate_bytes_per_s_max if tuner.schedule else constraints.ceiling_bytes_per_s
     return float(plan_throttle_rate(constraints.throttle, ceiling) or ceiling)
 

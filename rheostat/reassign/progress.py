@@ -24,9 +24,9 @@ class PlanProgress:
     """The progress of a plan at one moment."""
 
     plan: Plan
-    parts: PartitionProgress  # The partitions of the plan by class.
+    by_class: PartitionProgress  # The partitions of the plan by class.
     at_ms: int  # Epoch time of the snapshot.
-    total_bytes: float  # All that the plan copies.
+    total_bytes: float  # Bytes that the whole plan copies.
     copied_bytes: float
     remaining: tuple[ReplicaChange, ...] = ()  # Partitions that have not arrived, with their final replicas.
     batch: tuple[ReplicaChange, ...] = ()  # Partitions with a running step, with the replicas that the step ends with.
@@ -34,7 +34,7 @@ class PlanProgress:
     moves: tuple[MoveSignal, ...] = ()  # Current signals of the moves to each broker.
 
     @property
-    def is_counted(self) -> bool:
+    def has_counts(self) -> bool:
         """Whether the numbers of partitions and bytes are known; an older version did not record them when a plan ended."""
         return self.plan.is_active or self.plan.state.result is not None
 
@@ -47,7 +47,7 @@ class PlanProgress:
     def arrived(self) -> int:
         """Partitions at their target, or at their original replicas during a rollback."""
         result = self.plan.state.result
-        return len(self.parts.arrived) if result is None else result.at_target
+        return len(self.by_class.arrived) if result is None else result.at_target
 
     @property
     def remaining_bytes(self) -> float:
@@ -61,7 +61,7 @@ class PlanProgress:
     @property
     def progress(self) -> Progress:
         elapsed_s = (self.at_ms - self.plan.head.started_at_ms - self.plan.state.paused_total_ms) / 1000
-        is_advancing = self.plan.head.desired is DesiredPlanState.RUNNING and bool(self.parts.running)
+        is_advancing = self.plan.head.desired is DesiredPlanState.RUNNING and bool(self.by_class.running)
         return Progress(self.total_bytes, self.copied_bytes, elapsed_s, is_advancing)
 
     @property
@@ -84,13 +84,13 @@ def measure_progress(
     if not plan.is_active:
         result = plan.state.result
         total, copied = (0.0, 0.0) if result is None else (result.total_bytes, result.copied_bytes)
-        parts = PartitionProgress(dropped=dict(plan.state.dropped))
-        return PlanProgress(plan, parts, at_ms, total_bytes=total, copied_bytes=copied)
-    parts = classify_partitions(plan, snapshot, PlanMemory(), at_ms)
+        by_class = PartitionProgress(dropped=dict(plan.state.dropped))
+        return PlanProgress(plan, by_class, at_ms, total_bytes=total, copied_bytes=copied)
+    by_class = classify_partitions(plan, snapshot, PlanMemory(), at_ms)
     measurements = update_measurements(PartitionMeasurements(), snapshot, at_ms)
     total = copied = 0.0
     remaining, batch = [], []
-    arrived = set(parts.arrived)
+    arrived = set(by_class.arrived)
     for key, partition in plan.partitions.items():
         current = snapshot.partitions.get(key)
         if current is None:  # The partition no longer exists.
@@ -106,11 +106,11 @@ def measure_progress(
             copied += max(0.0, adding_bytes - remaining_bytes)
         if key not in arrived:
             remaining.append((key, current.replicas, plan.goal(partition)))
-        if key in parts.running:
-            batch.append((key, current.replicas, parts.running[key].replicas))
+        if key in by_class.running:
+            batch.append((key, current.replicas, by_class.running[key].replicas))
     return PlanProgress(
         plan,
-        parts,
+        by_class,
         at_ms,
         total_bytes=total,
         copied_bytes=copied,
@@ -133,9 +133,9 @@ def as_record(progress: PlanProgress) -> dict[str, Any]:
 
     ``Topics`` and ``CurrentBatch`` have the names that KIP-435 gives them in ListPartitionReassignments.
     """
-    plan, parts = progress.plan, progress.parts
+    plan, by_class = progress.plan, progress.by_class
     state = plan.state
-    counted = progress.is_counted
+    has_counts = progress.has_counts
     return {
         "plan": plan.id,
         "submitted_by": plan.head.submitted_by,
@@ -145,15 +145,15 @@ def as_record(progress: PlanProgress) -> dict[str, Any]:
         "acknowledged": state.acknowledged_at_ms >= plan.head.ordered_at_ms,
         "ending": None if state.ending is None else state.ending.value,
         "ended_at_ms": state.ended_at_ms or None,
-        "partitions": progress.partitions if counted else None,
-        "arrived": progress.arrived if counted else None,
-        "moving": len(parts.running),
-        "waiting": len(parts.ready),
-        "externally_owned": len(parts.externally_reassigned),
+        "partitions": progress.partitions if has_counts else None,
+        "arrived": progress.arrived if has_counts else None,
+        "moving": len(by_class.running),
+        "waiting": len(by_class.ready),
+        "externally_owned": len(by_class.externally_reassigned),
         "stopped_externally": [f"{topic}-{n}: {why}" for (topic, n), why in state.stopped_externally.items()],
         "dropped": [f"{topic}-{number}: {why}" for (topic, number), why in state.dropped.items()],
-        "total_bytes": progress.total_bytes if counted else None,
-        "copied_bytes": progress.copied_bytes if counted else None,
+        "total_bytes": progress.total_bytes if has_counts else None,
+        "copied_bytes": progress.copied_bytes if has_counts else None,
         "eta_s": progress.eta_s,
         "limits": limits_record(plan.head.limits),
         "throttle": {

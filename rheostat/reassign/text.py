@@ -69,7 +69,7 @@ def progress_text(progress: PlanProgress, rate_bytes_per_s: float | None = None,
 
 
 def amount_texts(progress: PlanProgress, rate_bytes_per_s: float | None = None) -> list[str]:
-    """Returns the copied bytes, then the rate and the time left as far as they are known."""
+    """Returns the copied bytes, then the rate and the time left if they are known."""
     texts = [f"{size_text(progress.copied_bytes)} of {size_text(progress.total_bytes)}"]
     if rate_bytes_per_s:
         texts.append(rate_text(rate_bytes_per_s))

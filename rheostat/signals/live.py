@@ -78,7 +78,7 @@ class SignalsView:
         self._filter = signal_filter
         self._by_cluster: dict[str, SignalCache] = {}
 
-    def take(self, value: bytes | None) -> None:
+    def add(self, value: bytes | None) -> None:
         """Adds the value of one record."""
         try:
             signal = decode_signal(value or b"")
@@ -90,7 +90,7 @@ class SignalsView:
             return
         if self._filter.fits(signal) and not signal.backlog:
             self.newest_ms = max(self.newest_ms or 0, signal.sampled_at_ms)
-        self._by_cluster.setdefault(signal.cluster, SignalCache()).take(signal)
+        self._by_cluster.setdefault(signal.cluster, SignalCache()).add(signal)
 
     @property
     def backlog(self) -> int:
@@ -161,10 +161,10 @@ def show_once(
     view = SignalsView(signal_filter)
     with _open_tail(settings) as tail:
         try:
-            _take(view, tail.read_recent(_BACKLOG_RECORDS))
+            _add_records(view, tail.read_recent(_BACKLOG_RECORDS))
             until_s = time.monotonic() + duration_s
             while time.monotonic() < until_s:
-                _take(view, tail.poll(_POLL_MS))
+                _add_records(view, tail.poll(_POLL_MS))
         except KAFKA_ERRORS as error:
             raise CommandError(
                 f"The signals cannot be read ({error}): the command needs the right Read on Topic {topic}."
@@ -196,7 +196,7 @@ def watch(settings: Settings, signal_filter: SignalFilter, duration_s: float | N
 
     with _open_tail(settings) as tail:
         stop = stop_on_signals()
-        trouble = _try_take(view, lambda: tail.read_recent(_BACKLOG_RECORDS))
+        trouble = _try_add(view, lambda: tail.read_recent(_BACKLOG_RECORDS))
         until_s = None if duration_s is None else time.monotonic() + duration_s
         with Live(console=console, auto_refresh=False) if console.is_terminal else _Pages(console) as display:
             while not stop.is_set():
@@ -204,7 +204,7 @@ def watch(settings: Settings, signal_filter: SignalFilter, duration_s: float | N
                 if until_s is not None and time.monotonic() >= until_s:
                     break
                 stop.wait(REFRESH_S)
-                trouble = _try_take(view, tail.poll)
+                trouble = _try_add(view, tail.poll)
     has_fresh_signal = describe_problem(view, signal_filter, topic, _now_ms(), age_s_max) is None
     return EXIT_DONE if stop.is_set() or has_fresh_signal else EXIT_NOT_WELL
 
@@ -283,15 +283,15 @@ def _open_tail(settings: Settings) -> Iterator[TopicTail]:
         reader.close(timeout_ms=2000)
 
 
-def _take(view: SignalsView, records: Iterable[Any]) -> None:
+def _add_records(view: SignalsView, records: Iterable[Any]) -> None:
     for record in records:
-        view.take(record.value)
+        view.add(record.value)
 
 
-def _try_take(view: SignalsView, read: Callable[[], Iterable[Any]]) -> str | None:
+def _try_add(view: SignalsView, read: Callable[[], Iterable[Any]]) -> str | None:
     """Adds the records to the view. Returns an error as text, because an unreachable cluster does not end --watch."""
     try:
-        _take(view, read())
+        _add_records(view, read())
     except KAFKA_ERRORS as error:
         return f"The signals cannot be read now: {error}"
     return None

@@ -21,7 +21,7 @@ from rheostat.simulate.policies import parse_policy
 from rheostat.simulate.report import judge_run, report_lines, to_record
 from rheostat.simulate.scenario_file import load_scenario, shipped_scenarios
 from streaming.shared import units
-from tuner.simulation.policy import LoopPolicy, SimulatedCluster
+from tuner.simulation.policy import LoopPolicy, SimulatedEnvironment
 from tuner.simulation.ports import MemoryJournal
 from tuner.simulation.run import run
 from tuner.simulation.world import World
@@ -83,7 +83,7 @@ def _describe_world(world: World) -> list[str]:
 
 
 @contextmanager
-def _progress(world: World) -> Iterator[Callable[[SimulatedCluster], None]]:
+def _progress(world: World) -> Iterator[Callable[[SimulatedEnvironment], None]]:
     """Yields a function that shows the progress on stderr: a bar on a terminal, else a line every few seconds."""
     total = sum(p.size_bytes * len(p.adding) for p in world.moving)
     if sys.stderr.isatty():
@@ -100,7 +100,7 @@ def _progress(world: World) -> Iterator[Callable[[SimulatedCluster], None]]:
         return
     printed_s = time.monotonic()
 
-    def show(simulated: SimulatedCluster) -> None:
+    def show(simulated: SimulatedEnvironment) -> None:
         nonlocal printed_s
         if time.monotonic() - printed_s >= _LINE_EVERY_S:
             printed_s = time.monotonic()
@@ -111,17 +111,17 @@ def _progress(world: World) -> Iterator[Callable[[SimulatedCluster], None]]:
     yield _call_every(_TICKS_PER_UPDATE, show)
 
 
-def _call_every(ticks: int, show: Callable[[SimulatedCluster], None]) -> Callable[[SimulatedCluster], None]:
+def _call_every(ticks: int, show: Callable[[SimulatedEnvironment], None]) -> Callable[[SimulatedEnvironment], None]:
     """Returns a function that calls ``show`` once in ``ticks`` ticks of the simulation."""
 
-    def watch(simulated: SimulatedCluster) -> None:
+    def watch(simulated: SimulatedEnvironment) -> None:
         if simulated.cluster.ticks % ticks == 0:
             show(simulated)
 
     return watch
 
 
-def _remaining_bytes(simulated: SimulatedCluster) -> float:
+def _remaining_bytes(simulated: SimulatedEnvironment) -> float:
     replicas = simulated.cluster.replicas
     return float(replicas.lag_bytes[replicas.adding].sum())
 

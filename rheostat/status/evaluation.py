@@ -178,7 +178,7 @@ def steps_without_tuner(snapshot: StatusSnapshot, state: str) -> list[str]:
 def steps_of_active_tuner(
     snapshot: StatusSnapshot, decisions: DecisionStore, steering_ticks: Sequence[Entry], *, is_state_known: bool
 ) -> list[str]:
-    """Returns the next steps of the active tuner, as far as the journal shows them.
+    """Returns the next steps of the active tuner that the journal shows.
 
     Args:
         decisions: the newest journal entries.

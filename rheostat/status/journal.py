@@ -78,14 +78,14 @@ class JournalFollower:
         self._replayed = ReplayedState(cluster)
         self.is_complete = False
 
-    def take(self, record: JournalRecord) -> None:
+    def apply(self, record: JournalRecord) -> None:
         """Adds the next record of the journal or orders topic."""
         if record.key.startswith(self._presence_prefix):
             self._tuners.pop(record.key, None)
             if (presence := presence_or_none(record.value, record.at_ms)) is not None:
                 self._tuners[record.key] = presence
             return
-        self._replayed.take(record.key, record.value, record.offset)
+        self._replayed.apply(record.key, record.value, record.offset)
         ring = next((ring for prefix, ring in self._rings_by_prefix.items() if record.key.startswith(prefix)), None)
         if ring is not None and record.value is not None and (entry := entry_or_none(record.value)) is not None:
             self._entries[ring].append(entry)
@@ -123,7 +123,7 @@ def read_journal_state(settings: Settings, counts: Mapping[str, int] = RING_SIZE
     reader = consumer(settings.kafka, "rheostat-status-journal", isolation_level="read_committed")
     try:
         for record in read_journal(reader, topics.journal):
-            follower.take(record)
+            follower.apply(record)
     except UnreadableBatchError as error:
         raise CommandError(f"The journal cannot be read: {error}.") from error
     except (JournalError, KafkaError) as error:

@@ -340,7 +340,7 @@ def _read_signals(settings: Settings) -> SignalHistory:
     reader = consumer(settings.kafka, "rheostat-status-signals")
     try:
         signals = SignalHistory(reader, settings.topic_names().signals, settings.cluster)
-        signals.counts_recoveries = settings.tuner.recovery == "act"
+        signals.includes_recoveries = settings.tuner.recovery == "act"
         signals.rewind(_SIGNAL_BACKLOG)
         return signals
     finally:

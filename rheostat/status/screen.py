@@ -41,7 +41,7 @@ class RateHistory:
     def __init__(self) -> None:
         self.rates: dict[tuple[int, str], deque[float | None]] = {}
 
-    def take(self, status: Mapping[str, Any]) -> None:
+    def add(self, status: Mapping[str, Any]) -> None:
         """Adds the rates of one status."""
         for broker in status["brokers"]:
             for side in ("leader", "follower"):

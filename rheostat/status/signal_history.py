@@ -20,8 +20,8 @@ class SignalHistory(SignalReader):
         super().__init__(*reader_arguments)
         self._steps: dict[BrokerSide, dict[int, MoveStep]] = {}
 
-    def take(self, signal: Signal) -> None:
-        super().take(signal)
+    def add(self, signal: Signal) -> None:
+        super().add(signal)
         # Stalls are judged by destination. Steps of a backlog, which the stream worked off later, are not recent.
         if isinstance(signal, MoveSignal) and signal.side is Side.FOLLOWER and not signal.backlog:
             known_steps = self._steps.setdefault((signal.broker, signal.side), {})

@@ -105,7 +105,7 @@ def watch(settings: Settings, duration_s: float | None = None) -> int:
                     settings, live, signals, state, now_ms, evaluator, tuners=tuners, plans=plans, log_dirs=log_dirs
                 )
                 tenants = tenants_pane.evaluate(signals, journal.quotas, state.orders, now_ms, cluster.quota_windows)
-                rates.take(status)
+                rates.add(status)
             screen = render_screen(status, rates, trouble, plan_lines, tenants)
             _show(screen, display, console)
             if until_s is not None and time.monotonic() >= until_s:
@@ -134,9 +134,9 @@ def _read_cluster(cluster: ClusterReader, *, full: bool) -> LiveCluster | str:
 def _read_log_dirs(
     client: ClusterClient, signals: SignalReader, state: JournalState, live: LiveCluster
 ) -> list[dict[str, Any]]:
-    """Returns the copies between log directories, of the brokers that copy according to their signals or to the journal.
+    """Returns the copies between log directories on the brokers that copy according to their signals or to the journal.
 
-    Asking all brokers for all of their partitions at each refresh would be too much.
+    To ask all brokers for all of their partitions at each refresh would load the cluster too much.
     """
     managed = state.log_dirs.owned
     try:
@@ -161,7 +161,7 @@ def start_following(
     journal, ends = JournalFollower(cluster), dict[str, dict[int, int]]()
     try:
         for record in read_journal(journal_consumer, topics.journal, ends=ends):
-            journal.take(record)
+            journal.apply(record)
     except (JournalError, *KAFKA_ERRORS) as error:
         journal = JournalFollower(cluster)
         tails = TopicTail(journal_consumer, topics.journal), TopicTail(order_consumer, topics.orders)
@@ -196,7 +196,7 @@ def _add(journal: JournalFollower, records: Iterator[Any], journal_topic: str, a
     try:
         for record in map(journal_record_of, records):
             if is_in_its_topic(record, journal_topic):
-                journal.take(record if at_ms is None else record._replace(at_ms=at_ms))
+                journal.apply(record if at_ms is None else record._replace(at_ms=at_ms))
     except KAFKA_ERRORS as error:
         return f"The journal cannot be read now: {error}"
     return None

@@ -99,7 +99,7 @@ class AdminReader:
     ) -> None:
         """
         Args:
-            recovering: returns the partitions with recovering replicas, as of the finder's last look.
+            recovering: returns the partitions in which the finder's last check found recovering replicas.
         """
         self._client = client
         self._full_scan = full_scan

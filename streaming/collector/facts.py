@@ -6,8 +6,8 @@ adding replica's broker. So the stream never has to join two records.
 Invariant: an unknown size yields no sample, never 0. A size of 0 on the leader would mean that nothing is left to copy; on the
 adding replica it would mean that everything is.
 
-A replica *copies* if a reassignment adds it, or if it was in sync before and recovers. A recovering replica of unknown size does
-not count: its broker may be going down, and the moves of the same leader must stay measured.
+A replica *copies* if a reassignment adds it, or if it was in sync before and recovers. A recovering replica of unknown size is
+ignored: its broker may be going down, and the moves of the same leader must stay measured.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class AdminAnswers:
     throttles: Mapping[str, TopicThrottle] = field(default_factory=dict)
     sizes: Mapping[int, Mapping[TopicPartition, int]] = field(default_factory=dict)
     rates: Mapping[int, Mapping[str, float]] = field(default_factory=dict)  # broker → sample name → bytes/s
-    leader_logs: Mapping[TopicPartition, LeaderLog] = field(default_factory=dict)  # Of partitions that lag.
+    leader_logs: Mapping[TopicPartition, LeaderLog] = field(default_factory=dict)  # Only of lagging partitions.
 
 
 def samples_by_node(answers: AdminAnswers) -> dict[int, list[Sample]]:
@@ -72,8 +72,8 @@ def _add_leader_samples(state: PartitionState, answers: AdminAnswers, samples: d
     labels = partition_labels(*key)
     throttle = answers.throttles.get(state.topic, TopicThrottle())
     recovering = _measured_recovering(state, answers)
-    # Fetches of every follower of a listed partition count against the leader's quota, those of in-sync followers too (KIP-73).
-    # So BytesInPerSec alone would underestimate the quota's use.
+    # Fetches of every follower of a listed partition, in sync or not, count against the leader's quota (KIP-73). So BytesInPerSec
+    # alone would underestimate the quota's use.
     followers = {*state.isr, *state.adding, *recovering} - {state.leader}
     counted = len(followers) if throttle.leader.includes(state.partition, state.leader) else 0
     leader_samples = samples.setdefault(state.leader, [])

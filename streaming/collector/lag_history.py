@@ -1,6 +1,6 @@
-"""Keeps the sums of each node's lags over five minutes, so that a scrape can bring them to the stream.
+"""Keeps the sums of each node's lags over five minutes, so that a scrape can send them to the stream.
 
-The stream keeps the rows of two windows. With five minutes of rows, its state would be five times as large, for one figure.
+The stream keeps the rows of two windows. With five minutes of rows, its state would be five times as large, only for one value.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from streaming.shared.contract import Metric, Sample, age_label
 
 SPAN_S = 300.0
 STEP_S = 24.0  # With a scrape every 5 s: one sum in 25 s.
-_DELAY_S = 1.0  # A scrape may be so much earlier or later than the interval says.
+_DELAY_S = 1.0  # A scrape may be early or late by this much.
 
 
 class LagHistory:

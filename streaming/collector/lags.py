@@ -155,7 +155,7 @@ def _by_client_id(reading: Reading, adding: Collection[TopicPartition]) -> dict[
             thread.adding_lag_sum += lag
             continue
         thread.partitions += 1
-        if lag:  # Most replicas have none.
+        if lag:  # Most replicas have no lag.
             thread.lag_sum += lag
             thread.lag_max = max(thread.lag_max, lag)
     return threads

@@ -8,8 +8,8 @@ back. The result of a format goes straight into the Java kernel.
 
 Vocabulary:
     scrape    measurements of one node at one time, or a part of them; several scrapes may share node and time.
-    reason    why the record is refused; NULL for a good record. The other fields are valid only if the reason is NULL. A refused
-              record yields one scrape, with its reason. A good record without any known metric may yield no scrape at all.
+    reason    why the record is refused; NULL for a valid record. The other fields are valid only if the reason is NULL. A refused
+              record yields one scrape, with its reason. A valid record without a known metric may yield no scrape at all.
     ts        the time of the scrape in epoch ms by the sender's clock; NULL if the record has none.
     role      one of contract.NodeRole; NULL if the record has none.
     samples   named as in contract.Metric, with canonical labels. The kernel drops samples without name or number.

@@ -10,8 +10,8 @@ from an unknown node, it also becomes one refused scrape.
 Numbers follow protobuf's JSON: 64-bit integers may be text, enums are numbers or names, NaN and Infinity are words. Sums are used
 only if they are cumulative: adding up deltas would need state that survives a restart of the Collector or of the stream.
 
-Metric names are those of conf/collectors/otel-jmx-rules.yaml, of a Prometheus receiver (``prometheus_names.py``), and of
-OpenTelemetry's own rules for Kafka, as far as those metrics measure the same.
+Metric names come from conf/collectors/otel-jmx-rules.yaml, from a Prometheus receiver (``prometheus_names.py``), or from
+OpenTelemetry's own rules for Kafka, if the metric measures the same.
 
 Vocabulary:
     point   a data point of a known metric; attributes that it lacks come from its resource.
@@ -154,7 +154,7 @@ def _point(metric: Column, point: Column, owner: Column, source: Source) -> Colu
 
 
 def _known_point(name: Column, metric: Column, point: Column, owner: Column, source: Source) -> Column:
-    """Returns the point under its name in ``contract.Metric``. Attributes that the point lacks are those of ``owner``."""
+    """Returns the point under its name in ``contract.Metric``. Attributes that the point lacks are copied from ``owner``."""
     attributes = point.attributes
     has_identity = F.exists(
         F.coalesce(attributes, F.array().cast(_ATTRIBUTES)), lambda attribute: attribute.key.isin(*_IDENTITY)
@@ -209,7 +209,7 @@ def _scrapes_by_node(text: Column, json: Column, points: Column, source: Source)
 
 
 def _good_scrape(identity: Column, points: Column) -> Column:
-    """Returns the scrape of one node and time, of all usable points with this identity."""
+    """Returns the scrape of one node and time, made of all usable points with this identity."""
     own_points = F.filter(
         points,
         lambda p: p.identity.eqNullSafe(identity) & p.l.isNotNull() & is_number(p.v) & is_plausible(p.n, p.v),

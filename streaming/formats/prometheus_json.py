@@ -3,8 +3,8 @@
     {"timestamp": "2026-11-21T13:00:00Z", "value": "42", "name": "up", "labels": {"__name__": "up", "instance": "h:9"}}
     {"name": "up", "timestamp": "…", "tags": {"instance": "h:9"}, "kind": "absolute", "gauge": {"value": 42.0}}
 
-Most samples that Prometheus sends are not about replication. A record with such a sample is good and yields no scrape, even from an
-unknown host: rejects for these records would bury the rejects that matter. So the metric name is checked first
+Most samples that Prometheus sends are not about replication. A record with such a sample is not refused, even from an unknown host,
+but yields no scrape: rejects for these records would bury the rejects that matter. So the metric name is checked first
 (``prometheus_names.py``), and only records with a known name are checked further.
 
 The value is wrapped before it is parsed; ``rheostat_json.py`` explains why.
@@ -47,20 +47,22 @@ def scrapes(source: Source) -> Column:
     text = F.col("value").cast("string")
     wrapped = F.concat(F.lit('{"record":'), text, F.lit(',"whole":true}'))
     json = F.from_json(wrapped, _SCHEMA, _OPTIONS)
-    return let(json, lambda parsed: let(_identified(parsed), lambda known: _useful_scrapes(text, known, source)))
+    return let(
+        json, lambda parsed: let(_identified(parsed), lambda identified: _useful_scrapes(text, identified, source))
+    )
 
 
-def _useful_scrapes(text: Column, known: Column, source: Source) -> Column:
-    scrape_ = F.array(let(_fields(known, source), lambda fields: _scrape(text, fields, source)))
+def _useful_scrapes(text: Column, identified: Column, source: Source) -> Column:
+    scrape_ = F.array(let(_fields(identified, source), lambda fields: _scrape(text, fields, source)))
     useful = F.filter(scrape_, lambda s: s.reason.isNotNull() | (F.size(s.samples) > 0))
-    # An unreadable record goes on too, because it is to be refused.
-    return F.when(known.is_known | ~_is_readable(text, known), useful).otherwise(
+    # An unreadable record is kept too, so that it is refused with a reason.
+    return F.when(identified.has_known_metric | ~_is_readable(text, identified), useful).otherwise(
         F.array().cast(f"array<{SCRAPE_TYPE}>")
     )
 
 
-def _is_readable(text: Column, known: Column) -> Column:
-    return F.coalesce(F.is_valid_utf8(text) & known.json.whole & (known["name"] != ""), F.lit(False))
+def _is_readable(text: Column, identified: Column) -> Column:
+    return F.coalesce(F.is_valid_utf8(text) & identified.json.whole & (identified["name"] != ""), F.lit(False))
 
 
 def _identified(json: Column) -> Column:
@@ -79,20 +81,22 @@ def _identified(json: Column) -> Column:
         F.coalesce(name, F.lit("")).alias("name"),
         metric.alias("metric"),
         count.alias("count"),
-        (F.coalesce(metric, count).isNotNull() & F.try_element_at(labels, F.lit("topic")).isNull()).alias("is_known"),
+        (F.coalesce(metric, count).isNotNull() & F.try_element_at(labels, F.lit("topic")).isNull()).alias(
+            "has_known_metric"
+        ),
     )
 
 
-def _fields(known: Column, source: Source) -> Column:
+def _fields(identified: Column, source: Source) -> Column:
     """Returns the fields that both reason and scrape need, so that they are computed once."""
-    record, labels = known.json.record, known.labels
+    record, labels = identified.json.record, identified.labels
     adapter_value = record.value.try_cast("double")
     # Vector's "incremental" values are deltas and are not used: adding them up would need state in this format.
     absolute = record.kind == "absolute"
     vector_value = F.when(absolute, F.coalesce(record.counter.value, record.gauge.value, _p99(record)))
     host = _first_label(labels, HOST_LABELS)
     return F.struct(
-        known.alias("known"),
+        identified.alias("identified"),
         F.coalesce(adapter_value, vector_value).alias("value"),
         F.when(absolute, record.aggregated_summary["count"]).alias("count"),
         (record.value.isNotNull() & adapter_value.isNull()).alias("is_not_number"),
@@ -103,16 +107,16 @@ def _fields(known: Column, source: Source) -> Column:
 
 
 def _scrape(text: Column, fields: Column, source: Source) -> Column:
-    known, labels = fields.known, fields.known.labels
-    json, record = known.json, known.json.record
-    samples = _samples(known.metric, fields.value, labels)
-    counts = _samples(known["count"], fields["count"], labels)
+    identified, labels = fields.identified, fields.identified.labels
+    json, record = identified.json, identified.json.record
+    samples = _samples(identified.metric, fields.value, labels)
+    counts = _samples(identified["count"], fields["count"], labels)
     reason = (
         # A tombstone parses to NULL and would vanish without this check.
         F.when(text.isNull() | (F.length("value") == 0), "empty record")
         .when(~F.is_valid_utf8(text), "invalid UTF-8")
         .when(record.isNull() | json.whole.isNull(), "not JSON: one object and nothing else is expected")
-        .when(known["name"] == "", "no name: neither prometheus-kafka-adapter nor Vector wrote this")
+        .when(identified["name"] == "", "no name: neither prometheus-kafka-adapter nor Vector wrote this")
         .when(json["_corrupt_record"].isNotNull(), "a field has the wrong type")
         .when(record.value.isNull() & record.kind.isNull(), "no value")
         .when(
@@ -132,7 +136,7 @@ def _scrape(text: Column, fields: Column, source: Source) -> Column:
         node=fields.node,
         role=F.when(role.isin([role.value for role in NodeRole]), role),
         ts=fields.ts,
-        samples=F.when(known["count"].isNull(), samples).otherwise(F.concat(samples, counts)),
+        samples=F.when(identified["count"].isNull(), samples).otherwise(F.concat(samples, counts)),
     )
 
 

@@ -2,7 +2,7 @@
 
 A Telegraf metric is a measurement with tags and fields: one MBean, or several with the same tags. ``FIELDS`` lists all supported
 fields, both of Telegraf's example configuration and of conf/collectors/telegraf.conf. Other metrics on the topic, for example CPU
-or disk, are good and yield no scrape and no reject, even from an unknown host.
+or disk, yield neither a scrape nor a reject, even from an unknown host.
 
 A measurement is recognized by the end of its name, because ``name_prefix`` is a user's choice: ``kafka_topics``,
 ``prod.kafka.topics`` and ``topics`` are the same. Other measurements with such an end have none of the fields.

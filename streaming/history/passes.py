@@ -1,4 +1,4 @@
-"""One pass over the signals topic: reads the signals since the last pass, and makes the periods that they touch."""
+"""One pass over the signals topic: reads the signals since the last pass, and computes the periods to which they belong."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from streaming.history.progress import HistoryProgress, PendingPeriod
 from streaming.history.signal_log import SignalLog
 from streaming.shared.contract import PERIOD_S
 
-OVER_AFTER_S = 60  # A period is made this long after its end, when the live query has written its last signals.
+OVER_AFTER_S = 60  # A period is computed this long after its end, when the live query has written its last signals.
 _DAY_MS = 24 * 3600 * 1000
-# Signals older than this, or more than this in the future, have a false time.
+# A signal that is older than this, or this far in the future, has a wrong time.
 _PAST_MS_MAX, _FUTURE_MS_MAX = 2 * _DAY_MS, 3600 * 1000
 _SKEW_MS = 60_000  # The clock that cuts the windows may be this far ahead of the clock of the signals topic.
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryJob:
-    """A job that has made periods.
+    """A completed job, which has written periods.
 
     Attributes:
         periods: number of records, one for each cluster and period.
@@ -39,7 +39,7 @@ class HistoryJob:
 
 
 class HistoryMaker:
-    """Makes periods of the history, and keeps the progress in the history topic."""
+    """Computes periods of the history, and keeps the progress in the history topic."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class HistoryMaker:
         self._progress: HistoryProgress | None = None  # None until the first pass has read it.
 
     def run_pass(self, stop: Callable[[], bool], *, smallest_jobs: bool = False) -> None:
-        """Makes each period that has ended and has new signals, the newest first.
+        """Computes each period that has ended and has new signals, the newest first.
 
         Returns after the current job if ``stop`` returns true.
         """
@@ -90,7 +90,8 @@ class HistoryMaker:
             self._progress = progress
 
     def _known_progress(self, log: SignalLog) -> HistoryProgress:
-        """Returns the progress with offsets that exist. Without such an offset, a partition is read from a day ago."""
+        """Returns the newest progress that was written, with offsets that exist. A partition without such an offset is read from a
+        day ago."""
         if self._progress is None:
             self._progress = log.progress() or HistoryProgress()
         now_ms = self._now_ms()
@@ -104,7 +105,7 @@ class HistoryMaker:
         return known_progress.plausible(now_ms - _PAST_MS_MAX, now_ms + _FUTURE_MS_MAX, self._period_ms)
 
     def _with_new_signals(self, progress: HistoryProgress, log: SignalLog) -> HistoryProgress:
-        """Returns the progress after the signals that are not read yet, with the periods that they touch."""
+        """Returns the progress after reading the new signals, with the periods to which they belong as pending."""
         end, now_ms = log.end(), self._now_ms()
         if all(progress.offsets[partition] >= offset for partition, offset in end.items()):
             return progress
@@ -119,7 +120,7 @@ class HistoryMaker:
         return progress.with_read(touched, end)
 
     def _make(self, job: Sequence[PendingPeriod], log: SignalLog) -> None:
-        """Makes these periods from all of their signals."""
+        """Computes these periods from all of their signals."""
         began_s = time.monotonic()
         # A signal is written after its window has ended, so none of the periods' signals is before the first start.
         first, topic_end = log.at(job[0].start_ms - _SKEW_MS), log.end()
@@ -129,13 +130,13 @@ class HistoryMaker:
         }
         starts_ms = [period.start_ms for period in job]
         signals = periods.signals_in(_one_task(log.records(first, end)), starts_ms, self._period_ms)
-        made = periods.periods(signals, self._topic).persist()
+        history = periods.periods(signals, self._topic).persist()
         try:
             with self._alone:
-                counts = made.agg(F.count("key").alias("periods"), F.sum("refused").alias("refused")).collect()[0]
-                log.write(made.filter("key IS NOT NULL").drop("refused"))
+                counts = history.agg(F.count("key").alias("periods"), F.sum("refused").alias("refused")).collect()[0]
+                log.write(history.filter("key IS NOT NULL").drop("refused"))
         finally:
-            made.unpersist()
+            history.unpersist()
         self._on_job(
             HistoryJob(
                 periods=counts.periods,

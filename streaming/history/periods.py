@@ -1,7 +1,7 @@
-"""Signals in, records of history periods out: functions on batch DataFrames.
+"""Computes the records of history periods from signals, with functions on batch DataFrames.
 
-A period has the signals whose windows end after its start and not after its end. Of each signal (cluster, entity and window end)
-only the newest record counts.
+A period has the signals whose windows end after its start and not after its end. If a signal (cluster, entity and window end) has
+several records, only the newest is used.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from streaming.shared.contract import HISTORY_VERSION, SIGNAL_VERSION
 from streaming.shared.contract.bounds import ITEMS_MAX, NODE_ID_MAX, NUMBER_MAX
 
-TENANTS_MAX = 200  # Of each cluster and period, those with the highest rates.
+TENANTS_MAX = 200  # For each cluster and period, only the tenants with the highest rates are kept.
 _TEXT_CHARS_MAX = 1024  # Shorter than a signal's texts, so that a record with many tenants stays below 16 MiB.
 _NUMBER_MAX = NUMBER_MAX / 2  # The sum of two numbers must be one that readers accept.
 
@@ -45,7 +45,7 @@ _OTHERS = ("steady_state_bytes_per_s", "moving_partitions", "lag_sum_messages", 
 _SLOPE = "lag_slope_messages_per_s"
 _NUMBERS = (*_BROKER, *_CONTROLLER, *_OTHERS)
 _MEASURED = (*_NUMBERS, _SLOPE)
-_FLAW = "_flaw"  # Where Spark puts a record that is not of this type.
+_FLAW = "_flaw"  # The column in which Spark puts a record that is not of this type.
 _TYPE = (
     "v int, kind string, cluster string, broker int, node int, side string, user string, client_id string, window_end_ms long, "
     f"{', '.join(f'{name} double' for name in _NUMBERS)}, trend_5min struct<slope_messages_per_s: double>, {_FLAW} string"
@@ -151,7 +151,7 @@ def _subjects(newest: DataFrame) -> DataFrame:
     signals that are not valid has three nulls.
     """
     subject = F.when(F.col("kind").isin(*_OF_BROKERS), "broker").otherwise(F.coalesce("kind", F.lit("refused")))
-    # Of several controllers one is active at a time, and only that one's figures are current.
+    # Only one controller is active at a time, and only its values are current.
     rows = newest.withColumn("subject", subject).filter((F.col("subject") != "controller") | (F.col("active") >= 1))
     node = F.when(F.col("subject") == "broker", F.col("node"))
     measured = rows.groupBy(
@@ -204,8 +204,7 @@ def _broker_struct() -> Column:
 
 
 def _tenant_struct() -> Column:
-    # The active controller counts a mutation, the others count none. So the rate is the sum over the controllers, and its mean is
-    # over the windows.
+    # Only the active controller counts mutations. So the rate is the sum over the controllers, averaged over the windows.
     rate = F.col("mutation_rate_per_s")
     windows = F.size(F.collect_set(F.when(rate.isNotNull(), F.col("window_end_ms"))))
     mean = F.sum(rate) / F.nullif(windows, F.lit(0))
@@ -216,7 +215,7 @@ def _tenant_struct() -> Column:
 
 
 def _tidy(value: Column) -> Column:
-    """Returns the number with five significant digits. More would double the size of the records, and are noise."""
+    """Returns the number with five significant digits. More digits would be noise, and would double the size of the records."""
     return F.when(value.isNotNull(), F.format_string("%.4e", value).try_cast("double"))
 
 

@@ -1,7 +1,7 @@
-"""How far the history is made: pure functions, and the record that keeps the progress in the history topic.
+"""The progress of the history: pure functions, and the record that keeps the progress in the history topic.
 
-The progress names the offsets of the signals topic before which every signal is read, and the periods that these signals touch
-and that are not made yet. A period is made once it is over, and again when later signals touch it.
+The progress has the offsets of the signals topic before which every signal was read, and the pending periods: those that have new
+signals and are not computed yet. A period is computed once it is over, and again if late signals arrive.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ import msgspec
 from streaming.shared.contract import HISTORY_VERSION, ContractError
 from streaming.shared.contract.bounds import Count, TimestampMs
 
-# No period has this key: theirs have a cluster, a bar and a time.
+# No period has this key, because a period's key has a cluster, a bar and a time.
 PROGRESS_KEY = b"progress"
-PERIODS_MAX = 6  # Of one job: an hour.
-RECORDS_MAX = 300_000  # Of one job, unless its only period has more; 1,000 brokers have 240,000 signals in ten minutes.
+PERIODS_MAX = 6  # Periods of one job: an hour.
+RECORDS_MAX = 300_000  # Signals of one job, unless its only period has more; 1,000 brokers have 240,000 in ten minutes.
 
 
 @dataclass(frozen=True, slots=True)
 class PendingPeriod:
-    """A period that is to be made.
+    """A period that is to be computed.
 
     Attributes:
         records: number of new signals; older ones of the period are not counted.
@@ -36,13 +36,13 @@ class PendingPeriod:
 
 @dataclass(frozen=True, slots=True)
 class HistoryProgress:
-    """The offsets up to which signals are read, by partition, and the periods that are to be made, in order of time."""
+    """The offsets up to which signals were read, by partition, and the periods that are to be computed, in order of time."""
 
     offsets: dict[int, Count] = field(default_factory=dict)
     pending: tuple[PendingPeriod, ...] = ()
 
     def with_read(self, touched: Iterable[PendingPeriod], offsets: Mapping[int, int]) -> HistoryProgress:
-        """Returns the progress after the signals before ``offsets`` are read, which touch these periods."""
+        """Returns the progress after reading the signals before ``offsets``; ``touched`` are the periods of these signals."""
         pending = {period.start_ms: period for period in self.pending}
         for new in touched:
             old = pending.get(new.start_ms, PendingPeriod(start_ms=new.start_ms, records=0, end_offsets={}))
@@ -52,7 +52,7 @@ class HistoryProgress:
         return HistoryProgress(offsets=dict(offsets), pending=in_order)
 
     def plausible(self, first_ms: int, last_ms: int, period_ms: int) -> HistoryProgress:
-        """Returns the progress without pending periods that cannot be: a pass never makes them, and writes them again each time.
+        """Returns the progress without pending periods of impossible times, which no pass would ever compute and remove.
 
         Args:
             first_ms: no period begins before it, or after ``last_ms``.
@@ -64,13 +64,13 @@ class HistoryProgress:
         }
         return replace(self, pending=tuple(pending[start_ms] for start_ms in sorted(pending)))
 
-    def without(self, made: Iterable[PendingPeriod]) -> HistoryProgress:
-        """Returns the progress after these periods are made."""
-        starts_ms = {period.start_ms for period in made}
+    def without(self, computed: Iterable[PendingPeriod]) -> HistoryProgress:
+        """Returns the progress without these periods, which have been computed."""
+        starts_ms = {period.start_ms for period in computed}
         return replace(self, pending=tuple(p for p in self.pending if p.start_ms not in starts_ms))
 
     def next_job(self, over_ms: int, period_ms: int, *, smallest: bool = False) -> tuple[PendingPeriod, ...]:
-        """Returns the newest periods that end before ``over_ms``, as many as one job makes; none if no such period is pending.
+        """Returns the newest pending periods that end before ``over_ms``, as many as one job computes; empty: none is pending.
 
         Args:
             smallest: return one period at most.
@@ -106,7 +106,7 @@ def decode_progress(value: bytes) -> HistoryProgress:
     """Returns the progress that a record holds.
 
     Raises:
-        ContractError: the record is not one, or is of another version.
+        ContractError: the record is not a progress record, or has another version.
     """
     try:
         record = _DECODER.decode(value)

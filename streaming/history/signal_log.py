@@ -1,4 +1,4 @@
-"""The signals topic as the history reads it, and the history topic as it writes it."""
+"""Reads the signals topic and writes the history topic, for the passes of the history."""
 
 from __future__ import annotations
 
@@ -26,20 +26,21 @@ _SINK_OPTIONS = {"kafka.compression.type": "gzip", "kafka.max.request.size": str
 
 
 class SignalLog(Protocol):
-    """Offsets are those of the signals topic, by partition."""
+    """Access to both topics. All offsets are offsets of the signals topic, by partition."""
 
     def begin(self) -> Mapping[int, int]: ...
 
     def end(self) -> Mapping[int, int]: ...
 
     def at(self, time_ms: int) -> Mapping[int, int]:
-        """Returns the first offsets whose records are not older; the end offset if there is none."""
+        """Returns the first offset of each partition whose record is not older than ``time_ms``; the end offset if there is
+        none."""
 
     def records(self, first: Mapping[int, int], end: Mapping[int, int]) -> DataFrame:
         """Returns the records of signals from ``first`` to before ``end``: key, value, partition, offset and timestamp."""
 
     def write(self, records: DataFrame) -> None:
-        """Writes records (key, value, topic) of the history, and returns once Kafka has them."""
+        """Writes records (key, value, topic) of the history, and returns once Kafka has acknowledged them."""
 
     def progress(self) -> HistoryProgress | None:
         """Returns the newest progress that was written."""

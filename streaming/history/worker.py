@@ -1,8 +1,8 @@
 """Runs the passes in a thread of the stream: one at the start, then one a minute after the end of each period.
 
-A pass that fails, for example because Kafka does not answer, is reported and repeated; the live query does not notice. Only a
-pass that fills the heap ends the JVM, and the stream with it. A file in the checkpoint folder counts such ends: after the first,
-each job makes one period only, and after the second, the history continues with new signals.
+A failed pass, for example because Kafka does not answer, is reported and repeated; it does not affect the live query. Only a pass
+that fills the heap ends the JVM, and with it the stream. A file in the checkpoint folder counts such ends. After the first, each
+job computes only one period. After the second, the pending periods are skipped.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class HistoryListener:
     """Callbacks of the worker, called in its thread.
 
     Attributes:
-        job: called after each job that has made periods.
+        job: called after each job that has written periods.
         failed: called with the cause of a failure, and the seconds until the retry.
     """
 

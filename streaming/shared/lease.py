@@ -1,4 +1,4 @@
-"""Holds a lease. Of all processes with the same lease, the process that holds it acts and all others stand by.
+"""Holds a lease. Among all processes with the same lease, the process that holds it acts and all others stand by.
 
 The tuners, the collectors and the streams of a cluster have one lease each. The processes with a lease are members of one consumer
 group that subscribes to one topic: the tuners to the journal, the collectors to the metrics, the streams to the signals. The member

@@ -132,11 +132,11 @@ class StreamMetric:
     HISTORY_AT = _gauge("rheostat_stream_history_period_timestamp_seconds", unit=Unit.SINCE_1970, labels=_CLUSTER,
         meaning="End of the newest period that this process has written to the history; absent before the first one.")
     HISTORY_SECONDS = _gauge("rheostat_stream_history_job_seconds", unit=Unit.SECONDS, labels=_CLUSTER,
-        meaning="Duration of the last job that made periods of the history, in seconds.")
+        meaning="Duration of the last job that computed periods of the history, in seconds.")
     HISTORY_PERIODS = _counter("rheostat_stream_history_periods_total", unit=Unit.COUNT, labels=_CLUSTER,
-        meaning="Periods of the history that were made, also those that were made again.")
+        meaning="Periods of the history that were computed, including those that were recomputed.")
     HISTORY_REFUSED = _counter("rheostat_stream_history_refused_signals_total", unit=Unit.COUNT, labels=_CLUSTER,
-        meaning="Signals that the history left out because they do not follow the contract, counted whenever a period is made.")
+        meaning="Signals that the history left out because they do not follow the contract, counted whenever a period is computed.")
     HISTORY_FAILURES = _counter("rheostat_stream_history_failures_total", unit=Unit.COUNT, labels=_CLUSTER,
         meaning="Passes over the signals that failed and were repeated.")
 

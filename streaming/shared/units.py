@@ -27,7 +27,7 @@ _BYTES = {
     "PiB": 2.0**50,
 }
 _BITS = {"bit": 1 / 8, "kbit": 1e3 / 8, "Mbit": 1e6 / 8, "Gbit": 1e9 / 8}
-# By unit: the smallest size that has three digits in it, and its bytes.
+# For each unit: the smallest size in bytes that is shown in it, the bytes of the unit, and its name.
 _SIZE_UNITS = tuple(
     (0.9995 * factor, factor, unit)
     for factor, unit in ((1e15, "PB"), (1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))

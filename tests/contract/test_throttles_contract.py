@@ -113,7 +113,7 @@ class Real:
         key = RATE_KEYS[side]
         operation = kafka_names.OP_DELETE if value is None else kafka_names.OP_SET
         change = [(key, operation, None if value is None else str(value))]
-        answer: Any = self._client._wire.send_any(
+        answer: Any = self._client._connection.send_any(
             "alter the default", IncrementalAlterConfigsRequest(resources=[(kafka_names.RESOURCE_BROKER, "", change)])
         )
         assert [r.error_code for r in answer.responses] == [kafka_names.ERROR_NONE]
@@ -151,7 +151,7 @@ class Real:
         request = DescribeConfigsRequest(
             resources=[(kafka_names.RESOURCE_TOPIC, TOPIC, list(LIST_KEYS.values()))], include_synonyms=False
         )
-        answers = self._client._wire.send_each("describe topic configs", {1: request, 2: request})
+        answers = self._client._connection.send_each("describe topic configs", {1: request, 2: request})
         return {
             broker: TopicThrottle.from_configs(
                 {key: config.value for key, config in read_configs(answer, "a right")[TOPIC].items()}

@@ -78,7 +78,7 @@ class Meter:
                 if self._silent_since_s is not None and not self.delay_s:
                     continue
                 try:
-                    finder.look()
+                    finder.check()
                     for signal in self._signals(client, finder.result.partitions):
                         sender.send(self._topics.signals, key=signal_key(signal), value=encode_signal(signal))
                 except (ClusterError, kafka.errors.KafkaError):

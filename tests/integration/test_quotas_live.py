@@ -15,9 +15,9 @@ from streaming.shared import kafka_names
 from streaming.shared.contract.quotas import Default, QuotaEntity
 from streaming.shared.kafka import KafkaSettings
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError
+from streaming.shared.kafka.cluster_connection import ClusterConnection
 from streaming.shared.kafka.controller_ping import ControllerPing
 from streaming.shared.kafka.quotas import QuotaClient
-from streaming.shared.kafka.wire import Wire
 
 LAB = LabSpec(brokers=1)
 ANY = Default.DEFAULT
@@ -90,26 +90,28 @@ def test_other_quotas_of_an_entity_are_left_alone(quotas: QuotaClient, settings:
         entity=[data.EntityData(entity_type=kafka_names.QUOTA_USER, entity_name="alice")],
         ops=[data.OpData(key="producer_byte_rate", value=1e6, remove=False)],
     )
-    wire = Wire(settings, "somebody-else")
+    connection = ClusterConnection(settings, "somebody-else")
     try:
-        wire.send_any("set another quota", AlterClientQuotasRequest(entries=[externally_owned], validate_only=False))
+        connection.send_any(
+            "set another quota", AlterClientQuotasRequest(entries=[externally_owned], validate_only=False)
+        )
         assert quotas.alter_mutation_quotas({ALICE: 5.0}) == {ALICE: None}
         seen(quotas, {ALICE: 5.0})
         assert quotas.alter_mutation_quotas({ALICE: None}) == {ALICE: None}
         seen(quotas, {})
-        assert other_quotas(wire) == {"producer_byte_rate": 1e6}
+        assert other_quotas(connection) == {"producer_byte_rate": 1e6}
     finally:
-        wire.close()
+        connection.close()
 
 
-def other_quotas(wire: Wire) -> dict[str, float]:
-    answer = wire.send_any("describe", DescribeClientQuotasRequest(components=[], strict=False))
+def other_quotas(connection: ClusterConnection) -> dict[str, float]:
+    answer = connection.send_any("describe", DescribeClientQuotasRequest(components=[], strict=False))
     return {str(v.key): float(v.value) for entry in answer.entries for v in entry.values}
 
 
 def test_quotas_of_ip_addresses_are_skipped(lab: Lab, quotas: QuotaClient) -> None:
     """Kafka lists all client quotas together, including those that are no mutation quotas."""
-    wire = Wire(lab.kafka_settings(), "test-ip")
+    connection = ClusterConnection(lab.kafka_settings(), "test-ip")
     data = AlterClientQuotasRequest.EntryData
 
     def of_address(*, remove: bool) -> AlterClientQuotasRequest:
@@ -120,14 +122,14 @@ def test_quotas_of_ip_addresses_are_skipped(lab: Lab, quotas: QuotaClient) -> No
         return AlterClientQuotasRequest(entries=[entry], validate_only=False)
 
     try:
-        wire.send_any("limit an address", of_address(remove=False))
+        connection.send_any("limit an address", of_address(remove=False))
         quotas.alter_mutation_quotas({ALICE: 5.0})
         seen(quotas, {ALICE: 5.0})
-        until(lambda: 9.0 in other_quotas(wire).values(), VISIBLE_S_MAX, "the address's own quota")
+        until(lambda: 9.0 in other_quotas(connection).values(), VISIBLE_S_MAX, "the address's own quota")
         assert quotas.mutation_quotas() == {ALICE: 5.0}
     finally:
-        wire.send_any("free the address", of_address(remove=True))
-        wire.close()
+        connection.send_any("free the address", of_address(remove=True))
+        connection.close()
 
 
 def test_entity_without_name_is_refused() -> None:

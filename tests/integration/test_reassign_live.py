@@ -98,7 +98,7 @@ def test_invalid_plan_is_explained_and_starts_nothing(
     assert "still-0: 2 replicas now and 3 in the plan; give --allow-replication-factor-change to allow that" in said
     code, said = refused({0: [3, 4]})
     assert code == 1
-    assert said.startswith("No tuner runs for cluster lab, so the plan would not be executed; nothing is on record.")
+    assert said.startswith("No tuner runs for cluster lab, so the plan would not be executed; nothing was recorded.")
     assert refused({0: [1, 2]}) == (0, "")
     alone = rheostat("reassign", "start", plan_file(tmp_path, "still", {0: [3, 4]}), "-c", config, "--measure-for", "0")
     assert (alone.returncode, "there is no terminal to ask on: give --yes" in alone.stderr) == (5, True), alone.stderr

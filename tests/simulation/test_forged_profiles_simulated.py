@@ -11,7 +11,7 @@ from test_law import world
 from streaming.shared.contract import BrokerProfile, LearnedCapacity
 from tuner.control.throttle.objective import ControlLimits, Objective
 from tuner.core.throttle_limits import MB, ThrottleLimits
-from tuner.simulation.policy import EPOCH_MS, LoopPolicy, SimulatedCluster, ThrottlePolicyRunner
+from tuner.simulation.policy import EPOCH_MS, LoopPolicy, SimulatedEnvironment, ThrottlePolicyRunner
 from tuner.simulation.run import run
 
 START, CEILING = 10 * MB, 60 * MB
@@ -28,7 +28,7 @@ class ForgedProfiles:
     carried_bytes_per_s: float
     name: str = "forged"
 
-    def start(self, simulated: SimulatedCluster) -> ThrottlePolicyRunner:
+    def start(self, simulated: SimulatedEnvironment) -> ThrottlePolicyRunner:
         capacity = LearnedCapacity(self.carried_bytes_per_s, START_MS)
         profile = BrokerProfile(
             "c",

@@ -18,7 +18,7 @@ from tuner.control.reassignment.concurrency_model import ConcurrencyLimits
 from tuner.core.batch_limits import BatchLimits
 from tuner.simulation.cluster import Cluster
 from tuner.simulation.controller import Controller
-from tuner.simulation.policy import EPOCH_MS, SimulatedCluster
+from tuner.simulation.policy import EPOCH_MS, SimulatedEnvironment
 from tuner.simulation.world import BrokerLoss, World
 
 pytestmark = pytest.mark.slow
@@ -100,7 +100,7 @@ def test_every_partition_reaches_its_target_replicas() -> None:
     made = world()
     seen: list[Cluster] = []
 
-    def look(simulated: SimulatedCluster, port: SimulatedReassignments) -> None:
+    def look(simulated: SimulatedEnvironment, port: SimulatedReassignments) -> None:
         seen[:] = [simulated.cluster]
 
     run_plan(made, lambda line: Ours(rates_of(made), line), watch=look)
@@ -114,7 +114,7 @@ def test_concurrency_limits_always_hold() -> None:
     made = world()
     most: list[int] = []
 
-    def look(simulated: SimulatedCluster, port: SimulatedReassignments) -> None:
+    def look(simulated: SimulatedEnvironment, port: SimulatedReassignments) -> None:
         most.append(len(port.running()))
 
     limits, batch = ConcurrencyLimits(slots_max=2, cluster_max=6), BatchLimits(partition_movements_max=5)

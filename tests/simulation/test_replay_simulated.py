@@ -23,8 +23,8 @@ from tuner.runtime.clock import Clock
 from tuner.runtime.throttle.loop import ThrottleConfig, ThrottleController, ThrottlePorts
 from tuner.runtime.throttle.ramp_executor import RampExecutor
 from tuner.runtime.throttle.steering_controller import SteeringController, writes_per_tick_max
-from tuner.simulation.policy import EPOCH_MS, SimulatedCluster, ThrottlePolicyRunner, capacities
-from tuner.simulation.ports import MemoryJournal, NoOrders, SilentWatcher
+from tuner.simulation.policy import EPOCH_MS, SimulatedEnvironment, ThrottlePolicyRunner, capacities
+from tuner.simulation.ports import MemoryJournal, NoOrders, SilentObserver
 from tuner.simulation.run import run
 from tuner.simulation.world import BrokerSpec, ClientLoad, InitialRate, PartitionSpec, SignalOutage, TopicLists, World
 
@@ -52,7 +52,7 @@ class RecordedPolicy:
     records: list[bytes] = field(default_factory=list)
     entries: list[Entry] = field(default_factory=list)
 
-    def start(self, simulated: SimulatedCluster) -> ThrottlePolicyRunner:
+    def start(self, simulated: SimulatedEnvironment) -> ThrottlePolicyRunner:
         limits, law = (
             replace(self.limits, closed_loop=self.objective is not None),
             ControlLimits(rate_bytes_per_s_max=80 * MB),
@@ -81,7 +81,7 @@ class RecordedPolicy:
             throttles=simulated.throttles,
             orders=NoOrders(),
             journal=journal,
-            observer=SilentWatcher(),
+            observer=SilentObserver(),
             inputs=inputs,
         )
         config = ThrottleConfig(limits=limits, stall_limits=StallLimits(), writes_per_s_max=WRITES_PER_S_MAX)
@@ -106,7 +106,7 @@ class RecordedPolicy:
 
 @dataclass
 class _Hand:
-    simulated: SimulatedCluster
+    simulated: SimulatedEnvironment
     loop: ThrottleController
     next_s: float = 0.0
 

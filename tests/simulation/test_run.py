@@ -12,7 +12,7 @@ from streaming.shared.contract import Side
 from tuner.core.cluster import BrokerSide
 from tuner.core.throttle_limits import MB, ThrottleLimits
 from tuner.simulation.optimum import optimum_s
-from tuner.simulation.policy import LoopPolicy, RuleInput, RulePolicy, SimulatedCluster
+from tuner.simulation.policy import LoopPolicy, RuleInput, RulePolicy, SimulatedEnvironment
 from tuner.simulation.ports import MemoryJournal
 from tuner.simulation.run import run
 from tuner.simulation.world import (
@@ -136,7 +136,7 @@ def stalled() -> World:
 
 
 def test_throttle_controller_rescues_stalled_move_and_cleans_up() -> None:
-    seen: list[SimulatedCluster] = []
+    seen: list[SimulatedEnvironment] = []
     journal = MemoryJournal()
     trace = run(stalled(), replace(LOOP, journal=journal), watch=seen.append)
     cluster = seen[-1].cluster
@@ -149,7 +149,7 @@ def test_throttle_controller_rescues_stalled_move_and_cleans_up() -> None:
 
 def test_throttle_controller_relinquishes_a_rate_set_by_operator() -> None:
     hands_off = OperatorWrite(60.0, 1, L, 3_000_000)
-    seen: list[SimulatedCluster] = []
+    seen: list[SimulatedEnvironment] = []
     journal = MemoryJournal()
     world = replace(stalled(), disturbances=(hands_off,), duration_s_max=140.0)
     run(
@@ -164,9 +164,9 @@ def test_throttle_controller_relinquishes_a_rate_set_by_operator() -> None:
 def test_signals_are_delayed_and_accurate() -> None:
     """W counts the listed replicas: two on the leader side, one on the follower side."""
     found: list[tuple[float, float]] = []
-    clusters: list[SimulatedCluster] = []
+    clusters: list[SimulatedEnvironment] = []
 
-    def watch(simulated: SimulatedCluster) -> None:
+    def watch(simulated: SimulatedEnvironment) -> None:
         clusters[:] = [simulated]
         simulated.signals.poll()
         signal = simulated.signals.moves.get((3, F))
@@ -195,7 +195,7 @@ def test_signals_are_delayed_and_accurate() -> None:
 
 
 def test_lost_scrapes_make_longer_steps() -> None:
-    clusters: list[SimulatedCluster] = []
+    clusters: list[SimulatedEnvironment] = []
     delivery = SignalDelivery(loss_ratio=0.4)
     run(one_move(duration_s_max=60.0, delivery=delivery), NOTHING, watch=lambda simulated: clusters.append(simulated))
     clusters[-1].signals.poll()
@@ -205,7 +205,7 @@ def test_lost_scrapes_make_longer_steps() -> None:
 
 
 def test_signal_outage_delivers_no_signals() -> None:
-    clusters: list[SimulatedCluster] = []
+    clusters: list[SimulatedEnvironment] = []
     world = one_move(duration_s_max=60.0, disturbances=(SignalOutage(20.0, 60.0, (3,)),))
     run(world, NOTHING, watch=lambda simulated: clusters.append(simulated))
     clusters[-1].signals.poll()
@@ -221,7 +221,7 @@ def test_lost_destination_continues_after_its_return() -> None:
 
 
 def test_leadership_moves_to_in_sync_replica() -> None:
-    clusters: list[SimulatedCluster] = []
+    clusters: list[SimulatedEnvironment] = []
     run(
         one_move(disturbances=(BrokerLoss(10.0, 390.0, 1),)),
         NOTHING,
@@ -243,7 +243,7 @@ def test_busy_controller_delays_a_rate_change() -> None:
     def shown_s(world: World) -> float:
         when: list[float] = []
 
-        def watch(simulated: SimulatedCluster) -> None:
+        def watch(simulated: SimulatedEnvironment) -> None:
             if not when and simulated.cluster.controller.rates[(1, L)] == 9_000_000:
                 when.append(simulated.cluster.now_s)
 

@@ -8,7 +8,7 @@ from test_law import world
 
 from tuner.control.throttle.objective import ControlLimits, Objective
 from tuner.core.throttle_limits import MB, ThrottleLimits
-from tuner.simulation.policy import LoopPolicy, SimulatedCluster
+from tuner.simulation.policy import LoopPolicy, SimulatedEnvironment
 from tuner.simulation.run import run
 
 OBJECTIVE = Objective(latency_ms=50.0)
@@ -28,12 +28,12 @@ class ScheduledPolicy:
 
     name: str = "scheduled"
 
-    def start(self, simulated: SimulatedCluster) -> ScheduledRunner:
+    def start(self, simulated: SimulatedEnvironment) -> ScheduledRunner:
         return ScheduledRunner(simulated)
 
 
 class ScheduledRunner:
-    def __init__(self, simulated: SimulatedCluster) -> None:
+    def __init__(self, simulated: SimulatedEnvironment) -> None:
         self._simulated = simulated
         self._runner = policy(NIGHT, "").start(simulated)
         self._rules = ""

@@ -16,7 +16,7 @@ import pytest
 from random_worlds import WorldShape, draw_world
 
 from tuner.core.throttle_limits import MB, ThrottleLimits
-from tuner.simulation.policy import LoopPolicy, SimulatedCluster
+from tuner.simulation.policy import LoopPolicy, SimulatedEnvironment
 from tuner.simulation.run import run
 
 HOUR_CPU_S_MAX = 16.0
@@ -33,7 +33,7 @@ class Calls:
         self._ticks = 0
         self._index, self._values = np.arange(50) % 10, np.ones(50)
 
-    def watch(self, _desk: SimulatedCluster) -> None:
+    def watch(self, _desk: SimulatedEnvironment) -> None:
         self._ticks += 1
         if self._ticks % TICKS_BETWEEN_CALLS:
             return

@@ -42,7 +42,7 @@ def remember(tuner: SimulatedTuner, days: float = 7.0) -> None:
     """Gives the tuner a history, a profile and a change of the broker."""
     now_ms, cluster = round(tuner.now_s() * 1000), tuner.board.cluster
     for period in history_week(cluster, (BROKER,), now_ms, days):
-        tuner.weeks.take(period, now_ms)
+        tuner.weeks.add(period, now_ms)
     profile, event = broker_profile(cluster, BROKER, now_ms), change_event(cluster, BROKER, now_ms)
     tuner.weeks.profiles = {BROKER: profile}
     tuner.weeks.events = (event,)

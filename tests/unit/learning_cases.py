@@ -80,7 +80,7 @@ def learn(book: PeriodBook, learner: Learner | None = None) -> Learner:
 def book_of(periods: Iterable[HistoryPeriod]) -> PeriodBook:
     book = PeriodBook()
     for period in periods:
-        book.take(period)
+        book.add(period)
     return book
 
 

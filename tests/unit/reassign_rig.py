@@ -147,7 +147,7 @@ class Journal:
     def recovered(self) -> PlanBook:
         book = PlanBook("c")
         for key, value in self.records:
-            book.take(key, value)
+            book.apply(key, value)
         return book
 
 
@@ -273,7 +273,7 @@ class Rig:
 
     def _from_people(self, key: bytes, value: bytes) -> None:
         self.journal.records.append((key, value))
-        self.loop.recorder.book.take_operator_record(key, value)
+        self.loop.recorder.book.apply_operator_record(key, value)
 
     def plan(self, plan: str = "p") -> Plan:
         return next(p for p in self.loop.recorder.book.plans if p.id == plan)

@@ -53,7 +53,7 @@ class AccessGuard:
     @property
     def needs_token(self) -> bool:
         """Whether a caller has to send a token in order to read."""
-        return self._tokens.needed
+        return self._tokens.are_configured
 
     async def read(self, request: Request, credentials: Credentials) -> None:
         if not self.needs_token:
@@ -65,7 +65,8 @@ class AccessGuard:
         request.state.caller = await self._caller(request, credentials)
 
     def find_reader(self, scope: Scope) -> ApiCaller | None:
-        """Returns the caller if it may read, else None. Counts no wrong token: the request goes on to ``read``, which counts it."""
+        """Returns the caller if it may read, else None. A wrong token is not counted here, but in ``read``, which gets the request
+        next."""
         headers = Headers(scope=scope)
         if not self.needs_token:
             return LOCAL_CALLER if _has_local_host_name(headers) else None

@@ -129,7 +129,7 @@ def parse_tokens(text: str, file_name: str) -> tuple[Token, ...]:
 
 
 class Tokens:
-    """All known tokens: those of the settings, of the tokens file, which is read again when it changes, and of a provider."""
+    """All known tokens: from the settings, from the tokens file, which is read again when it changes, and from a provider."""
 
     def __init__(
         self,
@@ -159,7 +159,7 @@ class Tokens:
             self._stamp, self._from_file = file_stamp(file), self._check_distinct(_read(file), file)
 
     @property
-    def needed(self) -> bool:
+    def are_configured(self) -> bool:
         """Whether any token is configured, so that every caller has to present one."""
         return bool(self._from_settings) or self._file is not None or self._verifier is not None
 

@@ -1,6 +1,6 @@
 """Brokers for JSON and for the page: each with its two throttles, their traffic, steady-state replication, and the reason.
 
-Invariants: a value that was not measured is None, never 0; all values of a response are of one cycle.
+Invariants: a value that was not measured is None, never 0; all values of a response come from one cycle.
 """
 
 from __future__ import annotations

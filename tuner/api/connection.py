@@ -29,8 +29,8 @@ _TOO_SLOW = {
 class Connection(HttpToolsProtocol):
     """Reports its phase to the connection table, and refuses a head that is too large or too slow.
 
-    ``self.cycle``, of the base class, is the request whose head was completed last, with its response. It has nothing to do with
-    the tuner's cycles.
+    The base class's ``self.cycle`` is the request whose head was completed last, with its response. It has nothing to do with the
+    tuner's cycles.
     """
 
     _head_bytes = 0

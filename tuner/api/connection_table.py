@@ -61,7 +61,7 @@ def process_limits() -> ConnectionLimits:
 
 
 class Phase(Enum):
-    """What a connection is waiting for."""
+    """The part of a request that a connection is waiting for."""
 
     HANDSHAKE = "the TLS handshake"
     HEAD = "the head of a request"

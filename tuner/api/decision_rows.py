@@ -94,7 +94,7 @@ def _act_outcome(entry: Entry, outcome: Entry | None) -> str:
         return "waiting" if entry.reason == StepOutcomeReason.DEFERRED else "done"
     if entry.kind == CONCURRENCY:
         return "done"
-    # Entries of this kind keep the throttle, except for allow_steering. They execute nothing, so a dry run has the same outcome.
+    # Entries of this kind write nothing, so a dry run has the same outcome. All of them except allow_steering keep the throttle.
     if entry.kind == "decision" and entry.action != "allow_steering":
         return "no_change"
     if entry.dry_run:

@@ -117,7 +117,8 @@ class DecisionStore:
                 self._add(entry)
 
     def load_history(self, entries: Sequence[Entry]) -> None:
-        """Adds the entries from before the start. Newer ones were added meanwhile, so all rows are built again in order of time."""
+        """Adds entries that were written before the start. Newer entries were added meanwhile, so all rows are rebuilt in order of
+        time."""
         with self._lock:
             acts = [act for row in (*self._rows, *self._ticks) for act in row.acts]
             newer = [act.entry for act in acts]

@@ -51,7 +51,7 @@ class RemainingPeak:
 class RemainingPeaks:
     """The reference values for the progress of moves.
 
-    Destinations whose move has ended still count towards the total; otherwise the progress would drop whenever a move ends.
+    The total includes destinations whose move has ended; otherwise the progress would drop whenever a move ends.
     """
 
     by_broker: Mapping[int, RemainingPeak] = field(default_factory=dict)  # By destination of a move in progress.
@@ -89,7 +89,7 @@ class RateHistoryStore:
         self._lock = threading.Lock()
         self._cycle = 0
         self._times: list[int] = []  # Epoch ms of the last cycles, newest last.
-        self._max_rates: list[float] = []  # Bytes/s, of the same cycles.
+        self._max_rates: list[float] = []  # In bytes/s, one for each of these cycles.
         self._rows: dict[int, array[float]] = {}
         # By broker: the last cycle in which the broker took part in a move or had a throttle.
         self._last_cycles: dict[int, int] = {}
@@ -116,7 +116,7 @@ class RateHistoryStore:
                     rows = self._rows[broker] = array("f", [_NAN]) * (self._slots * _WIDTH)
                 rows[start : start + _WIDTH] = array("f", self._row(broker, observation, live, limits))
                 self._last_cycles[broker] = self._cycle
-            # Rows of brokers without a move and a throttle for a whole round of the ring hold outdated cycles only.
+            # A broker that had no move and no throttle for a whole round of the ring has only outdated cycles in its row.
             inactive = [broker for broker, cycle in self._last_cycles.items() if self._cycle - cycle >= self._slots]
             for broker in inactive:
                 del self._rows[broker], self._last_cycles[broker]

@@ -25,7 +25,7 @@ def followers_by_lag(snapshot: StatusSnapshot) -> list[ReplicationSignal]:
 
 
 def lagging_followers(followers: Sequence[ReplicationSignal]) -> list[ReplicationSignal]:
-    """Returns those of ``followers`` that have a lag."""
+    """Returns the followers that have a lag."""
     return [signal for signal in followers if _lag_messages(signal)]
 
 

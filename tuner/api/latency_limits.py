@@ -1,4 +1,4 @@
-"""The latency that each broker's clients may have now, and what its link may carry, for the API, the page and the metrics."""
+"""Computes each broker's latency limit and link limit, for the API, the page and the metrics."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tuner.core.latency_limit import LatencyLimit
 
 
 def latency_limits(objective: Objective | None, observation: Observation | None) -> Mapping[int, LatencyLimit]:
-    """Returns the limit of each broker, as far as it is known: the one that the law uses now, or would use."""
+    """Returns the latency limit of each broker that the control law uses now, or would use; unknown limits are absent."""
     if objective is None or observation is None:
         return {}
     steered = {
@@ -31,15 +31,16 @@ def latency_limit_json(limit: LatencyLimit | None) -> dict[str, Any] | None:
 
 
 def link_limit_json(broker: int, observation: Observation | None) -> dict[str, Any] | None:
-    """Returns what the law lets through in each direction of a broker; None if it steers no throttle there, or knows no limit."""
+    """Returns the rate to which the control law limits each direction of a broker; None if it controls no throttle there, or knows
+    no limit."""
     setpoints = observation.setpoints if observation is not None else {}
-    found = {side: setpoints[broker, side].link_limit for side in Side if (broker, side) in setpoints}
-    limits = {side: limit for side, limit in found.items() if limit is not None}
+    found_limits = {side: setpoints[broker, side].link_limit for side in Side if (broker, side) in setpoints}
+    limits = {side: limit for side, limit in found_limits.items() if limit is not None}
     if not limits:
         return None
-    is_told = all(limit.capacity_bytes_per_s is not None for limit in limits.values())
+    is_configured = all(limit.capacity_bytes_per_s is not None for limit in limits.values())
     return {
         "in_bytes_per_s": limits[Side.FOLLOWER].bytes_per_s if Side.FOLLOWER in limits else None,
         "out_bytes_per_s": limits[Side.LEADER].bytes_per_s if Side.LEADER in limits else None,
-        "source": "settings" if is_told else "learned",
+        "source": "settings" if is_configured else "learned",
     }

@@ -26,7 +26,7 @@ class LogDirStatusStore:
     def __init__(self, cluster: str, throttles: StatusStore | None = None) -> None:
         """
         Args:
-            throttles: counts the writes, together with those of replication throttles; None: they are not counted.
+            throttles: counts these writes together with writes of replication throttles; None: they are not counted.
         """
         self.cluster = cluster
         self._throttles = throttles

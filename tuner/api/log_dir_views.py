@@ -25,7 +25,7 @@ def log_dir_json(
         copied_bytes_per_s: the traffic that counts against the limit; None: not measured.
         rate_bytes_per_s: the limit; None: there is none.
         managed: rheostat has set the limit, and restores the earlier one.
-        reason, text: of the tuner's last decision; None: no tuner decides.
+        reason, text: the reason and text of the tuner's last decision; None: no tuner decides.
     """
     return {
         "broker": broker,

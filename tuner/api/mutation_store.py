@@ -1,7 +1,7 @@
 """The mutation rates of the cluster and its storm, for the API and the metrics, on a cluster with or without mutation quotas.
 
-The loop's thread updates the store after each cycle, and the server's threads read it. No cycle, no update: a reader checks the
-age of the snapshot.
+The loop's thread updates the store after each cycle, and the server's threads read it. If no cycle runs, the store is not updated,
+so readers check the age of the snapshot.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class MutationStore:
         )
 
     def update(self, signals: AllSignals, now_ms: int) -> None:
-        """Computes the rates anew. Only the loop's thread calls it."""
+        """Recomputes the rates. Only the loop's thread calls it."""
         controllers, brokers = dict(signals.controllers), dict(signals.brokers)
         rates = mutation_rates(controllers, brokers, list(signals.tenants.values()), now_ms)
         cluster_wide = cluster_wide_measures(controllers, brokers, now_ms, SIGNAL_AGE_S_MAX)
@@ -74,7 +74,7 @@ class MutationStore:
         self.number += 1
 
     def snapshot(self, now_ms: int) -> MutationSnapshot | None:
-        """Returns the newest snapshot; None: there is none, or it is out of date, as in a tuner that stands by."""
+        """Returns the newest snapshot; None: there is none, or it is out of date, as in a standby tuner."""
         snapshot = self._snapshot
         is_fresh = snapshot is not None and abs(now_ms - snapshot.at_ms) <= SIGNAL_AGE_S_MAX * 1000
         return snapshot if is_fresh else None

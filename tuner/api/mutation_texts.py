@@ -93,7 +93,7 @@ def _row(name: str, rate: Mapping[str, Any], addition: str) -> dict[str, str]:
 
 
 def plain(value: float) -> str:
-    """Returns a rate with as many digits as it is read with."""
+    """Returns a rate as text, with only as many digits as are useful."""
     return f"{value:.0f}" if value == 0 or value >= 10 else f"{value:.2f}"
 
 

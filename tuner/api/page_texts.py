@@ -34,7 +34,7 @@ _UNREADABLE = "The tuner waits until the cluster can be read. `rheostat doctor` 
 
 
 class ModeLine(NamedTuple):
-    """What the tuner may do now.
+    """A line of the page about the tuner's mode: what it may change now.
 
     Attributes:
         name: one or two words.
@@ -89,7 +89,7 @@ def reason_meaning(kind: str, action: str, reason: str) -> str | None:
     The controllers share some codes, such as ``paused``.
 
     Args:
-        kind, action: of the journal entry that has the reason.
+        kind, action: the kind and action of the journal entry that has the reason.
     """
     texts: Mapping[Any, ReasonText] = REASON_TEXTS
     if kind == CONCURRENCY:

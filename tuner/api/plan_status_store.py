@@ -167,7 +167,7 @@ class PlanCollector(Collector):
 
 
 def _metric_counts(decision: PlanDecision, now_ms: int) -> dict[str, int]:
-    """Returns the counts of ``partition_counts``. Before the plan starts, those that wait are ``scheduled`` instead."""
+    """Returns the counts of ``partition_counts``. Before the plan starts, its waiting partitions are counted as ``scheduled``."""
     counts = partition_counts(decision.progress, len(decision.likely_starts))
     if decision.plan.head.waits_for_start(now_ms):
         counts["scheduled"] = counts["waiting"] + counts["externally_owned"]

@@ -51,8 +51,8 @@ def headline(
 
     Args:
         destinations: the brokers that receive replicas.
-        remaining_bytes: of the moves in progress.
-        plans_remaining_bytes: of all plans, with the steps that have not started; None without a plan.
+        remaining_bytes: remaining bytes of the moves in progress.
+        plans_remaining_bytes: remaining bytes of all plans, including steps that have not started; None without a plan.
     """
     if not moving and plans_remaining_bytes is None:
         return "Nothing is moving."

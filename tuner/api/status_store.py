@@ -156,7 +156,8 @@ class StatusStore:
                 {s: rate for s, rate in self._setpoints.items() if s in observation.ramping} | written | steered
             )
             changed: list[Decision] = []  # Decisions whose text differs from the previous cycle's.
-            # Nearly all of thousands of decisions are of the same kind (type and reason), so the action is looked up once per kind.
+            # There may be thousands of decisions, and nearly all have the same type and reason. So the action is looked up once per
+            # type and reason.
             examples: dict[tuple[type, Reason], Decision] = {}  # One decision of each kind.
             counts: Counter[tuple[type, Reason]] = Counter()
             texts: dict[object, str] = {}
@@ -190,7 +191,7 @@ class StatusStore:
         self.record_writes(len(acts), sum(failure is not None for _, failure in acts))
 
     def record_writes(self, count: int, failed: int) -> None:
-        """Counts writes of throttles, and those of them that failed."""
+        """Counts writes of throttles, and failed writes."""
         with self._lock:
             self.actuations += count
             self.failures += failed

@@ -1,6 +1,6 @@
 """Status and moves of the last cycle for JSON and for the page. Every number has its unit in its name.
 
-Invariants: a value that was not measured is None, never 0; all values are of one cycle.
+Invariants: a value that was not measured is None, never 0; all values come from one cycle.
 """
 
 from __future__ import annotations

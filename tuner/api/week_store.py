@@ -53,7 +53,7 @@ class WeekStore:
     Attributes:
         on_request: called with each request, so that the history is read only once a week is asked for.
         profiles: what `rheostat learn` has published, by broker.
-        events: the changes that it has noticed, the newest first.
+        events: the changes that `rheostat learn` has found, the newest first.
     """
 
     def __init__(self, cluster: str) -> None:
@@ -70,7 +70,7 @@ class WeekStore:
 
     # -- called by the follower ------------------------------------------------------------------------------------------
 
-    def take(self, period: HistoryPeriod, now_ms: int) -> None:
+    def add(self, period: HistoryPeriod, now_ms: int) -> None:
         """Adds a period, which replaces an earlier record of the same period. Other clusters and other weeks are left out."""
         number, now_number = period.start_ms // PERIOD_MS, now_ms // PERIOD_MS
         if period.cluster != self.cluster or period.start_ms % PERIOD_MS:
@@ -112,7 +112,7 @@ class WeekStore:
             wait_s: how long to wait for the follower. The first request starts it.
         """
         self.on_request()
-        # After an error the follower tries again only after a pause, so that waiting would not help.
+        # After an error the follower retries only after a pause, so waiting would not help.
         if self._is_read.wait(wait_s if self._problem is None else 0):
             return None
         return self._problem or "the tuner is still reading the history of the last week: ask again in some seconds"
@@ -122,7 +122,8 @@ class WeekStore:
         return not self._rows
 
     def week(self, broker: int, now_ms: int) -> BrokerWeek | None:
-        """Returns the periods of a broker from its first to the newest of the cluster; None if it has none in the last week."""
+        """Returns the periods from the broker's first one to the cluster's newest one; None if the broker has none in the last
+        week."""
         now_number = now_ms // PERIOD_MS
         with self._lock:
             row = self._rows.get(broker)

@@ -64,21 +64,22 @@ def _model_text(direction: str, forecast: LoadForecast) -> str | None:
     return f"{text}, and a forecast {_ERROR_HORIZON_H} h ahead was wrong by {rate_text(error)} on average"
 
 
-def capacity_text(profile: BrokerProfile | None, told: Capacity | None, now_ms: int) -> str:
+def capacity_text(profile: BrokerProfile | None, configured: Capacity | None, now_ms: int) -> str:
     """Returns the capacity of both directions with its source and age."""
-    if told is not None:
-        return (
-            f"Capacity by tuner.capacity: {rate_text(told.in_bytes_per_s)} in, {rate_text(told.out_bytes_per_s)} out."
-        )
-    found = {"in": profile.capacity_in, "out": profile.capacity_out} if profile is not None else {}
-    learned = [_learned_text(name, capacity, now_ms) for name, capacity in found.items() if capacity is not None]
-    if not learned:
+    if configured is not None:
+        in_text, out_text = rate_text(configured.in_bytes_per_s), rate_text(configured.out_bytes_per_s)
+        return f"Capacity by tuner.capacity: {in_text} in, {out_text} out."
+    learned = {"in": profile.capacity_in, "out": profile.capacity_out} if profile is not None else {}
+    learned_texts = [
+        _learned_text(name, capacity, now_ms) for name, capacity in learned.items() if capacity is not None
+    ]
+    if not learned_texts:
         return (
             "Capacity: not learned from the history yet. The tuner learns it during moves, from the latency of clients."
         )
     return (
         f"Learned capacity, the highest traffic of clients and replication together with usual latency: "
-        f"{', '.join(learned)}."
+        f"{', '.join(learned_texts)}."
     )
 
 

@@ -31,12 +31,12 @@ EVENTS_MAX = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeekInputs:
-    """Everything that the week of one broker is made of.
+    """The inputs for the week of one broker.
 
     Attributes:
         week: None: the history has no period of this broker.
-        profile: what was learned about the broker; None: nothing is published.
-        capacity: what the settings say; None: nothing.
+        profile: what `rheostat learn` has published about the broker; None: nothing.
+        capacity: the broker's capacity in the settings; None: not set.
     """
 
     broker: int
@@ -88,7 +88,7 @@ def week_json(snapshot: StatusSnapshot, inputs: WeekInputs) -> dict[str, Any]:
 
 
 def _copies(week: BrokerWeek) -> list[dict[str, int]]:
-    """Returns the times in which the broker copied replicas; periods that follow each other are one time."""
+    """Returns the time ranges in which the broker copied replicas; consecutive periods form one range."""
     copies: list[dict[str, int]] = []
     for number, copied in enumerate(week.copied):
         if not copied:
@@ -131,7 +131,7 @@ def _load_json(forecast: LoadForecast, made_s: float) -> dict[str, Any]:
 def _baseline_json(snapshot: StatusSnapshot, inputs: WeekInputs) -> dict[str, Any] | None:
     """Returns the latency without copies and the objective that follows from it, by hour, from the first period on.
 
-    The profile begins now. An hour before has the value of the same hour of the week in the profile.
+    The profile begins now. An earlier hour has the profile's value for the same hour of the week.
     """
     profile, objective = inputs.profile, snapshot.objective
     if profile is None or not profile.quiet_p99_ms:
@@ -158,10 +158,10 @@ def _baseline_json(snapshot: StatusSnapshot, inputs: WeekInputs) -> dict[str, An
 
 
 def _capacity_json(inputs: WeekInputs, direction: str) -> dict[str, Any] | None:
-    """Returns the capacity of one direction: the one of the settings, else the learned one."""
+    """Returns the capacity of one direction, from the settings or else as learned."""
     if inputs.capacity is not None:
-        told = inputs.capacity.in_bytes_per_s if direction == "in" else inputs.capacity.out_bytes_per_s
-        return {"bytes_per_s": told, "source": "settings", "seen_at_ms": None}
+        configured = inputs.capacity.in_bytes_per_s if direction == "in" else inputs.capacity.out_bytes_per_s
+        return {"bytes_per_s": configured, "source": "settings", "seen_at_ms": None}
     if inputs.profile is None:
         return None
     learned: LearnedCapacity | None = inputs.profile.capacity_in if direction == "in" else inputs.profile.capacity_out

@@ -28,7 +28,7 @@ class Backoff(Generic[K]):
         self._pauses[subject] = (self._monotonic_s() + pause_s, pause_s)
 
     def pause_once(self, subject: K) -> None:
-        """Starts the shortest pause, which does not count as a failure."""
+        """Starts the shortest pause, without recording a failure."""
         self._pauses[subject] = (self._monotonic_s() + RETRY_S_MIN, 0.0)
 
     def succeed(self, subject: K) -> None:

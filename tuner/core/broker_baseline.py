@@ -11,13 +11,13 @@ from streaming.shared.contract import BrokerProfile, LearnedCapacity, Side
 from tuner.core.forecast import PROFILE_AGE_S_MAX
 from tuner.core.value import value
 
-LATENCY_MS_MIN = 1e-3  # No request is answered in less, so a lower figure is no measurement.
+LATENCY_MS_MIN = 1e-3  # No request is answered faster, so a lower value is not a measurement.
 _HOUR_MS, _WEEK_H, _DAY_S = 3_600_000, 168, 86_400
 _HISTORY_S_MIN = 3600.0  # Minutes of history say little about the latency.
 _CLOCK_MS_MAX = 600_000  # A profile from further in the future has a wrong clock.
-# What a link has carried counts in full for two weeks; then half as much after every two weeks more.
+# The rate that a link has carried is used in full for two weeks. Then it is halved every two weeks.
 _FRESH_S, _HALF_LIFE_S = 14.0 * _DAY_S, 14.0 * _DAY_S
-# The profile says how the latency changes over the day. A factor outside this range is no change of the day.
+# The profile scales the latency by the hour of the day. A factor outside this range is not plausible.
 _HOURS_RATIO_MAX = 3.0
 # Rounding step as a part of the power of ten below the value: 1/50 if the value is below 2 times that power, 1/20 below 5
 # times, else 1/10.
@@ -32,8 +32,8 @@ class BrokerBaseline:
         p99_ms: the p99 of its clients without copies, at this hour; None: not known.
         mean_ms: their mean latency without copies, at this hour; None: not known.
         is_learned: ``p99_ms`` is from the history, because this tuner has not yet seen the broker without copies.
-        carried_in_bytes_per_s: the most that clients and replication together have sent to the broker with latency in order;
-            None: not known. ``carried_out_bytes_per_s``: the most that the broker has sent.
+        carried_in_bytes_per_s: the highest rate that clients and replication together have sent to the broker while latency was
+            normal; None: not known. ``carried_out_bytes_per_s``: the same for bytes that the broker has sent.
     """
 
     p99_ms: float | None = None
@@ -51,7 +51,7 @@ def baseline_now(
 ) -> BrokerBaseline:
     """Returns the baseline of a broker now.
 
-    A value that this tuner has measured counts more than the profile: the load may be new. The profile only scales the measured
+    A value that this tuner has measured precedes the profile, because the load may be new. The profile only scales the measured
     value from the hour of the measurement to this hour, which matters in moves of many hours.
 
     Args:
@@ -95,7 +95,7 @@ def _scaled(latency_ms: float | None, ratio: float) -> float | None:
 def _learned_p99_ms(profile: BrokerProfile, at_ms: int) -> float | None:
     """Returns the learned baseline of the hour of ``at_ms``.
 
-    Before the first step, that of the same hour of the week counts.
+    For a time before the first step it is that of the same hour of the week.
     """
     step = (at_ms - profile.start_ms) // _HOUR_MS
     if step < 0:
@@ -107,7 +107,8 @@ def _learned_p99_ms(profile: BrokerProfile, at_ms: int) -> float | None:
 
 
 def _rounded(latency_ms: float | None) -> float | None:
-    """The value in steps of 1 to 2.5 %: objectives, records and texts change less often than the measured latency."""
+    """Returns the value rounded to steps of 1 to 2.5 %, so that objectives, records and texts change less often than the
+    measurement."""
     if latency_ms is None or latency_ms < LATENCY_MS_MIN or not math.isfinite(latency_ms):
         return None
     power = 10.0 ** math.floor(math.log10(latency_ms))

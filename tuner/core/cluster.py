@@ -38,8 +38,8 @@ class PartitionMove:
 
     Attributes:
         leader: −1: the partition has no leader.
-        replicas: all replicas, also those in ``adding`` and ``removing``.
-        adding: the replicas that copy the partition: those that the reassignment adds, and those in ``recovering``.
+        replicas: all replicas, including ``adding`` and ``removing``.
+        adding: the replicas that copy the partition: the replicas that the reassignment adds, and ``recovering``.
         recovering: the replicas of ``adding`` that were in sync before. Only the throttle rules add them to a move.
     """
 
@@ -67,15 +67,15 @@ class LiveCluster:
         lists: throttled-replica lists of the topics that have at least one entry.
         unreadable: brokers whose settings could not be read.
         quota_samples: replication.quota.window.num, by broker.
-        quota_sample_s: replication.quota.window.size.seconds, of the brokers where it is not 1.
+        quota_sample_s: replication.quota.window.size.seconds, by broker, where it is not 1.
         fetchers: num.replica.fetchers, by broker.
         lost_replica_sides: by the broker that leads the partition, the sides that throttle a lost replica: one that fell out of
             the ISR and tries to rejoin. Only replicas on live brokers, of partitions that are not being reassigned.
         recoveries: partitions with replicas that recover, whether or not they are being reassigned, the most urgent first.
-        min_in_sync: min.insync.replicas of the topics of ``recoveries``, as far as it is known.
+        min_in_sync: min.insync.replicas of the topics of ``recoveries``, where it is known.
         recoveries_left_out: number of further recovering partitions; there are too many to follow them.
         stuck_recoveries: brokers whose replicas are out of sync and gain nothing; they are not in ``recoveries``.
-        lacking_bytes: the bytes that the recovering replicas of a partition lacked when they were found, as far as it is known.
+        lacking_bytes: the bytes that the recovering replicas of a partition lacked when they were found, where this is known.
         below_minimum_sides: the sides that throttle recovering replicas of partitions below min.insync.replicas. Only in the
             snapshot that the throttle rules see (control/throttle/recovery.py).
     """
@@ -110,13 +110,13 @@ class ClusterUnreadable:
 
 @value
 class Setpoint:
-    """The rate that the control law wants on one side, as computed in its latest run (once a second)."""
+    """The rate that the control law has computed for one side in its latest run (once a second)."""
 
     bytes_per_s: float
     no_headroom: bool = False  # Clients leave less bandwidth than steady-state replication takes.
     inputs_stale: bool = False  # The signals behind the setpoint are not measured now.
-    latency_limit: LatencyLimit | None = None  # What the broker's clients may wait; None: not known.
-    link_limit: LinkLimit | None = None  # What may pass in this direction of the broker; None: no limit is known.
+    latency_limit: LatencyLimit | None = None  # The latency limit of the broker's clients; None: not known.
+    link_limit: LinkLimit | None = None  # The rate limit of this direction of the broker; None: not known.
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from streaming.shared.contract import BrokerSignal, ControllerSignal
 
 @dataclass(frozen=True, slots=True)
 class ControllerObjective:
-    """The limits of the controller's load. The measure that comes closest to its limit counts. None: no limit.
+    """The limits of the controller's load; None: no limit. The measure that comes closest to its limit determines the pressure.
 
     Attributes:
         idle_ratio_min: share of the time in which the controller is idle. It reacts first.
@@ -55,7 +55,7 @@ def cluster_wide_measures(
     age_s_max: float,
     create_probe_p90_ms: float | None = None,
 ) -> ClusterWideMeasures:
-    """Returns the measures of the whole cluster. Signals older than ``age_s_max`` do not count: a silent node is down, not late.
+    """Returns the measures of the whole cluster. Signals older than ``age_s_max`` are ignored: a silent node is down, not late.
 
     ``replicas`` shows how many partitions were created or deleted, because Kafka has no counter of mutations.
     """
@@ -81,7 +81,7 @@ def cluster_wide_measures(
 def _forwarding_busy_ratio(controller: ControllerSignal) -> float | None:
     """Returns the share of the brokers that are forwarding a request; None: not measured.
 
-    Each broker forwards at most one request at a time, so the requests in progress count the busy brokers.
+    Each broker forwards at most one request at a time, so the number of requests in progress is the number of busy brokers.
     """
     in_progress, brokers = controller.topic_requests_in_progress_mean, controller.active_brokers
     return min(1.0, in_progress / brokers) if in_progress is not None and brokers else None

@@ -4,12 +4,13 @@ Pressure is the worst of up to six measures, each relative to its own objective:
 
 - With ZooKeeper, the event queue grows first.
 - With KRaft, the queue hardly grows; creations become slow, and brokers fall behind the metadata log.
-- The forwarding busy ratio covers the queue in front of the controller: a broker forwards one creation or deletion at a time. It
-  follows the admitted load, while the creation latency stays at two commits even at low load.
+- The forwarding busy ratio covers the queue in front of the controller: a broker forwards one creation or deletion at a time. This
+    ratio follows the admitted load. The creation latency does not: even at low load it is the time of two commits.
 
 Creating a topic takes about 40 ms on an idle controller. So for create time and metadata lag the idle baseline is subtracted from
-the measured value and from the objective: the excess is compared with the allowed excess. The baseline is learned: the lowest value
-seen, forgotten slowly. The probe's p90 has no baseline: even at low load, a request waits for the commit in progress.
+the measured value and from the objective: the excess is compared with the allowed excess. The baseline is the lowest measured
+value; it rises slowly while all values are higher. The probe's p90 has no baseline: even at low load, a request waits for the
+commit in progress.
 
 Invariant: at the objective the pressure is 1, whatever the baseline. A measure without a value is skipped; without any value
 there is no pressure (None, not 0).
@@ -128,7 +129,8 @@ def learn_idle_baselines(cluster_wide: ClusterWideMeasures, baselines: IdleBasel
         if measured is None:
             continue
         before = updated.get(measure.value, measured)
-        # The step is bounded by the baseline itself, so a busy minute hardly raises it. The minimum lets a baseline of 0 rise.
+        # A step is at most as large as the baseline, so a busy minute hardly raises the baseline. The minimum lets a baseline of 0
+        # rise.
         step = min(measured - before, max(before, _BASELINE_MS_MIN))
         updated[measure.value] = min(measured, before + _BASELINE_DECAY * step)
     return updated

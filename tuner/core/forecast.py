@@ -1,7 +1,7 @@
 """Reads forecasts from the profile of a broker, and judges whether a profile may be used.
 
-A profile comes from a topic that others may write to. So a profile is used only while it is new and rests on a day of history, and
-a decision that uses one keeps its own limits, such as the ceiling.
+A profile comes from a topic that others may write to. So a profile is used only while it is recent and based on at least a day of
+history. A decision that uses a profile keeps its own limits, such as the ceiling.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from streaming.shared.contract import HORIZONS_H, STEP_S, BrokerProfile, LoadForecast
 from streaming.shared.units import span_text
 
-# The process `learn` writes each profile once an hour. An older one comes from a process that has stopped.
+# `rheostat learn` writes each profile once an hour. An older profile comes from a process that has stopped.
 PROFILE_AGE_S_MAX = 3 * 3600.0
 HISTORY_S_MIN = 24 * 3600.0  # A shorter history has not seen each hour of the day.
 _STEPS_PER_DAY = 24
@@ -56,7 +56,7 @@ def filled_values(forecast: LoadForecast) -> list[float]:
 
 
 def step_of(steps: int, start_ms: int, at_ms: int) -> int:
-    """Returns the step of a time in a forecast of so many steps. After the last step, the hours of the last day repeat.
+    """Returns the step of a time in a forecast of ``steps`` steps. After the last step, the hours of the last day repeat.
 
     Args:
         start_ms: start of the first step (epoch).
@@ -69,9 +69,9 @@ def step_of(steps: int, start_ms: int, at_ms: int) -> int:
 
 
 def forecast_error(forecast: LoadForecast, ahead_s: float) -> float | None:
-    """Returns the mean absolute error (bytes/s) of forecasts so far ahead; None if it was not measured.
+    """Returns the mean absolute error (bytes/s) of forecasts that were made ``ahead_s`` before their hour; None: not measured.
 
-    Between two horizons the error of the longer one counts, and after the last horizon that of the last one.
+    Between two horizons it is the error of the longer one, and beyond the last horizon the error of the last one.
     """
     known = [(h, e) for h, e in zip(HORIZONS_H, forecast.error_bytes_per_s, strict=False) if e is not None]
     longer = (error for hours, error in known if hours * 3600 >= ahead_s)

@@ -1,4 +1,4 @@
-"""The latency that the clients of a broker may have, and where this number comes from."""
+"""The latency limit of a broker's clients, and its source."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from enum import StrEnum
 
 from tuner.core.value import value
 
-# A baseline nearer to a limit in the settings counts as this share of it: in a smaller range every variation of the p99 would count
-# as a rise.
+# The baseline is limited to this share of a limit in the settings: in a smaller range every variation of the p99 would look like a
+# rise.
 _FLOOR_RATIO_MAX = 2 / 3
 
 
 class LatencySource(StrEnum):
     SETTINGS = "settings"  # objective.latency_ms
     BASELINE = "baseline"  # The broker's p99 while it copied no replicas.
-    HISTORY = "history"  # As above, from the history of the last weeks (`rheostat learn`).
-    MOVE = "move"  # A low p99 since the move was first measured: nothing was measured before.
+    HISTORY = "history"  # The same p99, from the history of the last weeks (`rheostat learn`).
+    MOVE = "move"  # A low p99 since the first measurement during the move, because nothing was measured before.
 
 
 # When the value that a limit follows from was measured.
@@ -32,7 +32,7 @@ class LatencyLimit:
 
     Attributes:
         p99_ms_max: in ms.
-        baseline_ms: the p99 without copies, as far as it is known; with ``MOVE`` a low p99 since the move was first measured.
+        baseline_ms: the p99 without copies, if it is known; with ``MOVE`` a low p99 since the move was first measured.
     """
 
     p99_ms_max: float

@@ -1,4 +1,4 @@
-"""How many bytes may pass in one direction of a broker, and where this number comes from."""
+"""The rate limit of one direction of a broker, and its source."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from tuner.core.value import value
 
 @value
 class LinkLimit:
-    """The bytes/s that the law lets through in one direction of a broker, clients and replication together.
+    """The rate (bytes/s) to which the law limits one direction of a broker, clients and replication together.
 
     Attributes:
-        bytes_per_s: the limit; learned from the clients' latency, at most the capacity in the settings or a little more.
+        bytes_per_s: the limit, learned from the clients' latency. It is at most slightly above the capacity in the settings.
         capacity_bytes_per_s: the capacity in the settings; None: they have none.
     """
 

@@ -2,8 +2,8 @@
 
 No quota is needed. Each rate names its source, because Kafka counts mutations only for tenants, and only once a quota exists:
 
-- PARTITION_COUNT, TOPIC_COUNT: changes of the controller's number of partitions or topics, from scrape to scrape. What is created
-  and deleted between two scrapes is not seen. So while there are both, the rate is a lower bound.
+- PARTITION_COUNT, TOPIC_COUNT: changes of the controller's number of partitions or topics, from scrape to scrape. Partitions that
+    are created and deleted between two scrapes are not seen. So while both happen, the rate is a lower bound.
 - REQUEST_COUNT: answered requests. One request creates or deletes any number of topics. A node that is broker and controller counts
   a request twice that it forwards to itself. If all brokers are such nodes and are measured, that is corrected; otherwise the
   rate is an upper bound.
@@ -22,7 +22,7 @@ from enum import StrEnum
 from streaming.shared.contract import MUTATION_REFUSED_FROM_VERSION, BrokerSignal, ControllerSignal, TenantSignal
 from tuner.core.freshness import Freshness, freshness
 
-# Older signals describe the past.
+# Older signals are not current.
 SIGNAL_AGE_S_MAX = 60.0
 # Clients may use a new client-id for each request.
 TENANTS_MAX = 50
@@ -140,7 +140,9 @@ def mutation_rates(
     ]
     accounted_per_s = sum(s.mutation_rate_per_s or 0.0 for s in accounts) if accounts else None
     deletes, creates = active.delete_requests_per_s, active.create_requests_per_s
-    additions = active.addition_requests_per_s or 0.0  # Sources without them count as without additions.
+    additions = (
+        active.addition_requests_per_s or 0.0
+    )  # If a source does not report additions, there are assumed to be none.
     created_is_exact, deleted_is_exact = deletes == 0, creates == 0 and additions == 0
     created = _counted(active.partitions_created_per_s, MutationSource.PARTITION_COUNT, is_exact=created_is_exact)
     deleted = _counted(active.partitions_deleted_per_s, MutationSource.PARTITION_COUNT, is_exact=deleted_is_exact)

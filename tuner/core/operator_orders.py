@@ -1,6 +1,6 @@
 """Operator orders to the tuner: pause, release everything, or override one throttle for a while.
 
-Orders are a state, not a sequence. The newest state is all that counts, also for a tuner that starts later.
+Orders are a state, not a sequence. Only the newest state applies, also to a tuner that starts later.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Override:
 
 @dataclass(frozen=True, slots=True)
 class ClearedThrottles:
-    """The throttles that an operator last removed with ``rheostat throttles clear``. The command removes them itself.
+    """The throttles that an operator last removed with ``rheostat throttles clear``. The command removes them, not the tuner.
 
     Attributes:
         at_ms: when the operator confirmed the removal.
@@ -59,7 +59,7 @@ class QuotaTrialKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class QuotaTrial:
-    """The last trial of an operator around mutation quotas. The command acts itself.
+    """The last trial with mutation quotas that an operator ran. The command makes and removes all changes; the tuner makes none.
 
     Attributes:
         at_ms: when the operator confirmed it.
@@ -83,8 +83,8 @@ class Orders:
         at_ms: time of the newest order. A tuner acknowledges an order with this number.
         resumed_at_ms: at this time an operator ended all earlier holds for externally changed values.
         by: the operator of the newest order.
-        cleared: the last removal of throttles by command; the tuner only records it in its journal.
-        trials: the last trial of each kind; the tuner only records it in its journal.
+        cleared: the last removal of throttles by `rheostat throttles clear`; the tuner only records it in its journal.
+        trials: the last trial of each kind; the tuner only records them in its journal.
     """
 
     at_ms: int = 0

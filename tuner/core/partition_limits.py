@@ -4,8 +4,8 @@ Every partition costs a broker files, memory and fetch requests, even without wr
 process even their deletion. The limits prevent such a state; they never remove existing partitions.
 
 Vocabulary:
-    partitions   replicas that a broker hosts, as leader or follower, without those of internal topics. As in the KIP, each replica
-                 of a partition counts, also for the limit of the cluster.
+    partitions   replicas that a broker hosts, as leader or follower, without internal topics. As in the KIP, each replica of a
+                 partition counts, also for the limit of the cluster.
     excess       partitions above a limit. They keep working; the broker or the cluster gets no more.
     headroom     partitions that may be added. Both limits apply, so the stricter one counts.
 """

@@ -11,7 +11,7 @@ ALIVE_S_MAX = 20.0
 
 
 class TunerMode(StrEnum):
-    """What a running tuner does."""
+    """The mode of a running tuner."""
 
     ACTIVE = "active"
     DRY_RUN = "dry_run"

@@ -1,8 +1,8 @@
 """The window of Kafka's controller mutation quota (KIP-599): number and length of its samples.
 
 A tenant's burst is rate × samples × seconds, and a tenant is throttled once its bucket is empty. The settings of the controllers
-decide about samples and seconds. In KRaft no broker reports the settings of a controller, but operators usually set them on every
-node. So values that all brokers share count as the controllers' values, unless the operator states others.
+determine samples and seconds. In KRaft no broker reports the settings of a controller, but operators usually set them on every
+node. So values that all brokers share are assumed for the controllers too, unless the operator configures others.
 """
 
 from __future__ import annotations

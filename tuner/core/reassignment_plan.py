@@ -71,7 +71,7 @@ class PlanHead:
     Attributes:
         submitted_by: the operator and the time of the submission, as text.
         ordered_at_ms: time of the newest order.
-        part_records: number of partition records; a plan with fewer was recorded incompletely and does not count.
+        part_records: number of partition records; a plan with fewer was recorded incompletely and is ignored.
         ordered_by: the operator of the newest order; empty if it is the submission.
         state_ordered_at_ms: time of the newest order that changed more than limits; 0: only the submission.
         no_rollback: a cancelled plan leaves every partition where it is.

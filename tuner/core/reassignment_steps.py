@@ -25,7 +25,7 @@ dead broker if the target does not contain it. If the target contains it, the pa
 Vocabulary (the KIP's):
     CR, FTR   current replicas, final target replicas.
     NR, DR    new replicas, dropped replicas of this step.
-    TR        target replicas of this step: CR + NR − DR; those of FTR first, in its order.
+    TR        target replicas of this step: CR + NR − DR; replicas of FTR come first, in its order.
     excess    replicas in CR that are not in FTR (the KIP's ER).
 """
 

@@ -35,7 +35,7 @@ def throttle_state_of(
     Args:
         live: the newest snapshot; None: there is none yet.
         setpoints: the control law's setpoints.
-        warmup_rates: final rates of the sides whose quota window is being filled. They count from the first second, although the
+        warmup_rates: final rates of the sides whose quota window is being filled. They apply from the first second, although the
             current rate in Kafka is still lower.
         plan_rates: the highest rate that plans allow each side that they copy through now, bytes/s.
         highest_plan_rate_bytes_per_s: the highest rate of the plans that have started; None: one is unthrottled, or there is none.
@@ -51,7 +51,7 @@ def throttle_state_of(
         max_rates = dict.fromkeys(all_sides, highest_plan_rate_bytes_per_s)
     if not limits.closed_loop:
         # A side without copies gets the plan's rate as soon as a plan copies through it. Until then its current rate is at most a
-        # twelfth of the plan's rate, so the current rate does not count.
+        # twelfth of the plan's rate, so the current rate is not used.
         idle_rates = {side: rate for side, rate in max_rates.items() if side not in plan_rates}
         return ThrottleState({**setpoint_rates, **idle_rates}, {**current, **max_rates, **plan_rates})
     # The control law may raise a rate up to the ceiling, also on a side without a throttle if it throttles all moves.

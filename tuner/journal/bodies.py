@@ -126,7 +126,9 @@ class EntryBody(Struct):
     def __post_init__(self) -> None:
         if is_too_deep(self.decision) or is_too_deep(self.inputs):
             raise ValueError("nested too deeply")
-        msgspec.convert(self.decision, DecisionFieldsBody)  # Raises for a field of another type or out of range.
+        msgspec.convert(
+            self.decision, DecisionFieldsBody
+        )  # Raises an error for a field of another type or out of range.
 
 
 class OwnedRow(Struct, array_like=True):

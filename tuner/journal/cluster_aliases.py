@@ -1,4 +1,4 @@
-"""Collects the records of this journal under other cluster names than the configured one.
+"""Collects the journal's records that have a cluster name other than the configured one.
 
 The journal is stored in the Kafka cluster that it describes, so every cluster name in it is a name (alias) of that one cluster.
 Lease, fence and memory are keyed by the name. After a change of ``cluster`` in the settings, a second tuner would act beside the
@@ -21,7 +21,7 @@ _KINDS_WITHOUT_HOLDINGS = ("orders", "holder")
 
 
 class ClusterAliases:
-    """Collects the records of all cluster names but the configured one."""
+    """Collects the records of all cluster names except the configured one."""
 
     def __init__(self, cluster: str) -> None:
         self._cluster = cluster
@@ -32,7 +32,7 @@ class ClusterAliases:
         return tuple(sorted(self._states))
 
     def holdings_by_name(self, brokers: Collection[int] | None = None) -> Mapping[str, str]:
-        """Returns what each name still has set in the cluster, as text. A name that has set nothing is absent.
+        """Returns for each name, as text, the settings that it still has in the cluster. A name without settings is absent.
 
         Args:
             brokers: the live brokers; throttles of other brokers are left out, as they cannot be removed. None: all brokers.
@@ -53,7 +53,7 @@ class ClusterAliases:
                 holdings[name] = text
         return holdings
 
-    def take(self, key: bytes, value: bytes | None, offset: int | None = None) -> None:
+    def apply(self, key: bytes, value: bytes | None, offset: int | None = None) -> None:
         """Applies one record, if it belongs to another cluster name."""
         kind, _, rest = key.decode(errors="replace").partition("|")
         name = rest.partition("|")[0]
@@ -62,11 +62,11 @@ class ClusterAliases:
             return
         state = self._states.setdefault(name, ReplayedState(name))
         if kind not in _KINDS_WITHOUT_HOLDINGS:
-            state.take(key, value, offset)
+            state.apply(key, value, offset)
 
 
 def describe_holdings(state: ReplayedState, brokers: Collection[int] | None = None) -> str:
-    """Returns what a tuner has set and not removed, and its unfinished plans, as text; empty if there is nothing.
+    """Returns as text the settings that a tuner has not removed, and its unfinished plans; empty if there are none.
 
     Args:
         brokers: as in ``ClusterAliases.holdings_by_name``.

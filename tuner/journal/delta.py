@@ -55,7 +55,7 @@ def diff_move_signals(
 ) -> MoveSignalDeltas:
     """Returns the changed signals without the steps that they share with their predecessors.
 
-    A move signal holds its last steps. Its successor has the same steps but for the oldest, and one new step.
+    A move signal holds its last steps. Its successor has these steps without the oldest, and one new step.
     """
     deltas: dict[BrokerSide, tuple[int, tuple[MoveStep, ...], SignalWithoutSteps]] = {}
     for side, signal in changed.items():
@@ -82,8 +82,8 @@ def diff_tenants(
 ) -> tuple[list[TenantKey], dict[int, SignalWithoutName], dict[TenantKey, TenantSignal]] | None:
     """Returns the tenants that are gone, the changed signals by position among the remaining tenants, and the new tenants.
 
-    The names are most of a tenant signal's size, and a position identifies a tenant as well. Returns None if the order of the
-    tenants has changed otherwise, so that these three parts do not describe it.
+    The names are most of a tenant signal's size, and a position identifies a tenant as well. Returns None if these three parts
+    cannot describe the change, because the remaining tenants are in another order.
     """
     remaining = [key for key in before if key in after]
     added = {key: signal for key, signal in after.items() if key not in before}

@@ -29,7 +29,7 @@ class RecordedStepInput:
     Attributes:
         kind: "cycle", "steering" or "quotas".
         now_ms: the time of the step, epoch ms.
-        state: the state fields that the step was given, as far as this kind has them.
+        state: the state fields that the step was given; only the fields that this kind has.
         state_after: the state fields that the step has changed, with their new values.
         decisions: returns the digest of the step's decisions.
         weight: the cost of writing the digest, in the unit of ``piece_weight``.
@@ -122,7 +122,7 @@ class DeltaStream:
         return part
 
     def _encode_frame(self, number: int, state: StateValues, step: RecordedStepInput) -> Iterator[DeltaPart]:
-        # The control state goes first: only this frame still holds that old version, so its memory becomes free early.
+        # The control state goes first: only this frame still refers to this version of it, so its memory becomes free early.
         ordered = sorted(state.items(), key=lambda item: not item[0].startswith("control."))
         pieces = [piece for field, value in ordered for piece in whole_field(field, value)]
         del state, ordered

@@ -91,7 +91,7 @@ def is_worth_recording(observation: Observation, before: Memory, decisions: Iter
 
 
 class QuotaChangeDetector:
-    """Detects mutation quota cycles whose decisions differ from those of the cycle before."""
+    """Detects mutation quota cycles whose decisions differ from the decisions of the previous cycle."""
 
     def __init__(self) -> None:
         self._reasons: set[tuple[object, ...]] = set()
@@ -118,7 +118,7 @@ def prefix_fields(prefix: str, value: Any) -> dict[str, Any]:
     return {f"{prefix}.{f.name}": getattr(value, f.name) for f in fields(value)}
 
 
-# The values of the state fields that the first step of a run does not have, such as those of a steering tick.
+# The values of the state fields that the first step of a run does not have, such as the fields of a steering tick.
 EMPTY_INPUTS = {
     **prefix_fields("live", LiveCluster(frozenset())),
     "steering.current_rates": {},

@@ -1,7 +1,8 @@
 """Checks that the journal's topic exists while a standby waits for the lease, and recreates a deleted topic.
 
 The lease is a partition of the journal's topic, so without the topic no tuner can ever act. Recreating it is what every tuner does
-at its start. The content is lost: rates from before a move cannot be restored any more. The standby logs that once, as an error.
+at its start. The content is lost: the rates that were set before a move cannot be restored any more. The standby logs that once, as
+an error.
 
 Invariant: the standby creates rheostat's own topics and changes nothing else in the cluster.
 """

@@ -200,8 +200,8 @@ class KafkaJournal:
         will_act = self._producer is not None
         for record in read_journal(consumer, self._topic, known.next_offsets, required=will_act, ends=ends):
             self.records_read += 1
-            take = known.take_from_journal if record.topic == self._topic else known.take_from_orders_topic
-            take(record.key, record.value, record.offset)
+            apply = known.apply_from_journal if record.topic == self._topic else known.apply_from_orders_topic
+            apply(record.key, record.value, record.offset)
         self.next_offsets = ends.get(self._topic, {})
         self.orders_next_offsets = ends.get(orders_topic_of(self._topic), {})
         state = known.state
@@ -240,7 +240,7 @@ class KafkaJournal:
             owned: managed rates that are newer than the last written memory.
             moving_replicas: by topic and partition, the moving replicas of topics that have more of them than that memory.
             listed: by topic, the managed throttled-replica pairs that differ from that memory.
-            other_records: further encoded records by key, such as those of quota_records.py and log_dir_records.py.
+            other_records: further encoded records by key, such as records of quota_records.py and log_dir_records.py.
 
         Raises:
             JournalError: the in-sync replicas did not acknowledge the records in time.

@@ -80,7 +80,7 @@ class RecoveredLogDirs:
             )
         return memory
 
-    def take(self, key: bytes, value: bytes | None) -> bool:
+    def apply(self, key: bytes, value: bytes | None) -> bool:
         """Applies one record. Returns whether it is a record of a log directory throttle.
 
         Raises:

@@ -3,9 +3,9 @@
 A write to the cluster has happened even if the journal does not take its outcome. The outbox outlives a leadership term: the next
 term records what the last one could not.
 
-The outbox also keeps what became of the managed rates: restored, externally owned, or a change that stopped half-way. The journal
-still lists every value that the change might have left. If an operator sets one of these values, the tuner would take it for its
-own.
+The outbox also keeps the new state of each managed rate: restored, externally owned, or with a change that stopped half-way. The
+journal still lists every value that the change might have left. If an operator sets one of these values, the tuner would take it
+for its own.
 
 Invariant: no entry is recorded twice. If another tuner has acted since, only that tuner's records say which rates are managed.
 """
@@ -41,8 +41,8 @@ class Outbox:
     Attributes:
         entries: entries that any write may record.
         relinquished: entries about rates that another tool has changed. They are recorded only together with the whole memory:
-            without it the rates would still be on record as managed.
-        outcomes: what became of managed rates since the last recorded memory.
+            otherwise the recorded memory would still have the rates as managed.
+        outcomes: the new states of managed rates since the last recorded memory.
     """
 
     def __init__(self) -> None:
@@ -52,11 +52,11 @@ class Outbox:
 
     @property
     def times_ms(self) -> frozenset[int]:
-        """The times of all pending entries. A recorded entry of another time cannot be one of them."""
+        """The times of all pending entries. A recorded entry with another time is not a pending entry."""
         return frozenset(entry.at_ms for entry in (*self.entries, *self.relinquished))
 
     def record_outcome(self, side: BrokerSide, before: Memory, after: Memory) -> None:
-        """Notes what became of a managed rate. A rate that was not managed before needs no note."""
+        """Notes the new state of a managed rate. A rate that was not managed before needs no note."""
         if (owned := before.owned.get(side)) is not None:
             self.outcomes[side] = WriteOutcome(
                 owned.setpoint_bytes_per_s, after.owned.get(side), after.externally_owned_until_ms.get(side)
@@ -71,7 +71,8 @@ class Outbox:
     def reset_for_other_tuner(self) -> None:
         """Forgets the outcomes, as another tuner has acted since and may have set the same rates again.
 
-        Applying the outcomes would leave those rates in the cluster for ever. The entries remain: they tell what happened then.
+        If the outcomes were applied, these rates would count as not managed and stay in the cluster for ever. The entries are kept,
+        and any later write may record them.
         """
         self.entries, self.relinquished = [*self.entries, *self.relinquished], []
         self.outcomes.clear()
@@ -80,7 +81,7 @@ class Outbox:
         """Returns the memory as it would be if the journal had recorded all outcomes."""
         owned, external = dict(memory.owned), dict(memory.externally_owned_until_ms)
         for side, outcome in self.outcomes.items():
-            # A different setpoint on record is newer than the outcome.
+            # If the journal has a different setpoint, that setpoint is newer than the outcome.
             if side not in owned or owned[side].setpoint_bytes_per_s != outcome.recorded_setpoint_bytes_per_s:
                 continue
             if outcome.owned is not None:

@@ -26,7 +26,7 @@ _NUMBERED_KINDS = ("plan-part", "plan-requested")
 
 
 class PlanBook:
-    """The plans of one cluster. It also takes in the records that are written while a tuner runs."""
+    """The plans of one cluster, built from records that are read at the start and while a tuner runs."""
 
     def __init__(self, cluster: str) -> None:
         self._cluster = cluster
@@ -35,7 +35,7 @@ class PlanBook:
         self._parts: dict[str, dict[int, dict[TopicPartition, PlanPartition]]] = {}
         self._requested: dict[str, dict[int, dict[TopicPartition, RequestedStep]]] = {}
         self._states: dict[str, PlanState] = {}
-        self._partitions: dict[str, dict[TopicPartition, PlanPartition]] = {}  # Of plans with all their parts.
+        self._partitions: dict[str, dict[TopicPartition, PlanPartition]] = {}  # Only plans that have all their parts.
         self._faults: dict[str, dict[bytes, str]] = {}  # By plan and key: why the newest record cannot be read.
 
     @property
@@ -54,7 +54,7 @@ class PlanBook:
 
     @property
     def known_plans(self) -> tuple[Plan, ...]:
-        """``plans``, and ``unreadable_plans`` as far as their records can be read."""
+        """``plans``, and the ``unreadable_plans`` whose other records can be read."""
         plans = []
         for head in sorted(self._heads.values(), key=lambda h: (h.submitted_at_ms, h.id)):
             state = self._states.get(head.id, PlanState())
@@ -75,7 +75,7 @@ class PlanBook:
             if parts and plan not in self._heads and plan not in self._faults
         }
 
-    def take(self, key: bytes, value: bytes | None) -> bool:
+    def apply(self, key: bytes, value: bytes | None) -> bool:
         """Applies one record. Returns whether the record is about a plan of this cluster.
 
         Raises:
@@ -98,15 +98,15 @@ class PlanBook:
             del self._faults[plan]
         return True
 
-    def take_operator_record(self, key: bytes, value: bytes | None) -> None:
-        """Applies a record as ``take`` does, if it is of a kind that operators write.
+    def apply_operator_record(self, key: bytes, value: bytes | None) -> None:
+        """Applies a record as ``apply`` does, if it is of a kind that operators write.
 
         The tuner ignores the records that it writes itself: what it knows is newer than what it reads back from the topic.
         """
         # `rheostat journal repair` writes a tombstone with the key of an unreadable record.
         is_repair = value is None and any(key in faults for faults in self._faults.values())
         if key.startswith((b"plan|", b"plan-part|")) and (value is not None or is_repair):
-            self.take(key, value)
+            self.apply(key, value)
 
     def _apply(self, kind: str, plan: str, number: int, value: bytes | None) -> None:
         match kind:
@@ -137,10 +137,10 @@ class PlanBook:
         return self._partitions[head.id]
 
 
-def take_for_display(book: PlanBook, key: bytes, value: bytes | None) -> bool:
-    """Applies a record as ``book.take``, for a program that only shows plans: an unreadable record raises nothing."""
+def apply_for_display(book: PlanBook, key: bytes, value: bytes | None) -> bool:
+    """Applies a record as ``book.apply``, for a program that only shows plans: an unreadable record raises nothing."""
     try:
-        return book.take(key, value)
+        return book.apply(key, value)
     except ValueError:
         return True
 
@@ -156,7 +156,8 @@ def _merge_heads(known: PlanHead | None, head: PlanHead) -> PlanHead:
     """Returns the head after a newer order about the plan.
 
     An order that is older than the known head changes nothing. Two orders may come at the same time: one about the limits keeps the
-    desired state, one about the desired state keeps the limits. No order takes back a cancel, nor a cancel without rollback.
+    desired state, one about the desired state keeps the limits. No order revokes an earlier cancel, or adds a rollback to a cancel
+    without one.
     """
     if known is None:
         return head

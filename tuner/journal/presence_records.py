@@ -1,7 +1,7 @@
 """Encodes presence records of the journal's topic: key ``tuner|<cluster>|<holder>``, one JSON value.
 
 Each tuner writes its own record with a plain producer, as a standby and a dry run have no transactions. A tombstone says that the
-tuner has ended. No decision depends on these records, so an unreadable one counts as absent.
+tuner has ended. No decision depends on these records, so an unreadable record is treated as absent.
 """
 
 from __future__ import annotations

@@ -103,7 +103,7 @@ class RecoveredQuotas:
     def memory(self) -> MutationMemory:
         return replace(self._state, owned=dict(self._owned.values()))
 
-    def take(self, key: bytes, value: bytes | None) -> None:
+    def apply(self, key: bytes, value: bytes | None) -> None:
         """Applies one record.
 
         Raises:

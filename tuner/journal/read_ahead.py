@@ -59,19 +59,19 @@ class JournalKnowledge:
     next_offsets: dict[int, int] = field(default_factory=dict)
     misplaced_orders: bool = False
 
-    def take_from_journal(self, key: bytes, value: bytes | None, offset: int | None = None) -> None:
+    def apply_from_journal(self, key: bytes, value: bytes | None, offset: int | None = None) -> None:
         """Applies a record of the journal's topic."""
         if value is not None and is_order(key) and key.split(b"|")[1] == self.state.cluster.encode():
             self.misplaced_orders = True
-        self._take(key, value, offset)
+        self._apply(key, value, offset)
 
-    def take_from_orders_topic(self, key: bytes, value: bytes | None, offset: int | None = None) -> None:
+    def apply_from_orders_topic(self, key: bytes, value: bytes | None, offset: int | None = None) -> None:
         """Applies a record of the orders topic."""
-        self._take(key, value, offset)
+        self._apply(key, value, offset)
 
-    def _take(self, key: bytes, value: bytes | None, offset: int | None) -> None:
-        self.aliases.take(key, value, offset)
-        self.state.take(key, value, offset)
+    def _apply(self, key: bytes, value: bytes | None, offset: int | None) -> None:
+        self.aliases.apply(key, value, offset)
+        self.state.apply(key, value, offset)
 
 
 def empty_knowledge(cluster: str, times_ms: frozenset[int] = frozenset()) -> JournalKnowledge:
@@ -183,7 +183,7 @@ class ReadAhead:
             raise UnreadableBatchError(self._refused[0])
         for records in batches.values():
             for record in records:
-                knowledge.take_from_journal(record.key or b"", record.value, record.offset)
+                knowledge.apply_from_journal(record.key or b"", record.value, record.offset)
                 knowledge.next_offsets[record.partition] = record.offset + 1
         return bool(batches)
 

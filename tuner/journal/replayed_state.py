@@ -105,7 +105,7 @@ class ReplayedState:
         # The memory has only the time of the acknowledged orders. The history may have their content.
         return next((orders for orders in self.orders_history if orders.at_ms == acknowledged.at_ms), acknowledged)
 
-    def take(self, key: bytes, value: bytes | None, offset: int | None = None) -> None:
+    def apply(self, key: bytes, value: bytes | None, offset: int | None = None) -> None:
         """Applies one record. An unreadable record stays in ``unreadable`` until a readable record of the same key follows."""
         self.unreadable.pop(key, None)
         try:
@@ -117,16 +117,16 @@ class ReplayedState:
 
     def _apply(self, key: bytes, value: bytes | None) -> None:
         if value is None:  # Only records of quotas, log directory throttles and plans get tombstones.
-            self._quotas.take(key, None)
-            self._log_dirs.take(key, None)
-            self.plans.take(key, None)
+            self._quotas.apply(key, None)
+            self._log_dirs.apply(key, None)
+            self.plans.apply(key, None)
             return
         # Entries first: they are nearly all of an old journal.
         ring = self._rings.get(key[: key.rfind(b"|") + 1])
         if ring is not None:
             self._apply_entry(ring, value)
             return
-        if self.plans.take(key, value):
+        if self.plans.apply(key, value):
             return
         if key == memory_key(self.cluster):
             self.memory, self._memory_record = decode_memory(value), value
@@ -142,8 +142,8 @@ class ReplayedState:
             self.memory = replace(self.memory, moving_replicas={**self.memory.moving_replicas, **decode_moving(value)})
         elif key.startswith(listed_prefix(self.cluster)):
             self.memory = replace(self.memory, listed=self.memory.with_listed(*decode_listed(value)))
-        elif not self._log_dirs.take(key, value):
-            self._quotas.take(key, value)
+        elif not self._log_dirs.apply(key, value):
+            self._quotas.apply(key, value)
 
     def _apply_entry(self, ring: str, value: bytes) -> None:
         seq = seq_of(value)

@@ -1,7 +1,7 @@
 """Sends operators' records outside the tuner's transactions, and tells refused, recorded and unknown outcomes apart.
 
-An operator who is told that an order was refused gives it again, or trusts that nothing happens. So an outcome counts as refused
-only if that is certain. A broker that did not answer in time may still have the record.
+An operator who is told that an order was refused gives it again, or trusts that nothing happens. So an outcome is reported as
+refused only if that is certain. A broker that did not answer in time may still have the record.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ class SettingsSnapshot:
     quotas: MutationPolicy | None = None
 
     def body(self) -> dict[str, Any]:
-        """Returns the JSON body; of the limits only those that differ from the program's defaults."""
+        """Returns the JSON body. It has only the limits that differ from the program's defaults."""
         return {
             "limits": _non_defaults(self.limits),
             "stall": _non_defaults(self.stall),
@@ -93,7 +93,7 @@ def _quotas_of(body: Mapping[str, Any]) -> MutationPolicy:
 def _known_values(
     kind: type[ThrottleLimits | StallLimits | ControlLimits | MutationLimits], body: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Returns the values that this version knows, without those of other versions.
+    """Returns only the values that this version knows.
 
     If a decision depended on a value that is left out, the replay shows a different decision.
     """

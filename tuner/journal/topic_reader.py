@@ -75,7 +75,7 @@ def read_journal(
 
     Args:
         journal: the name of the journal's topic.
-        start_offsets: as in ``read_records``, of the journal's topic.
+        start_offsets: as in ``read_records``, for the journal's topic only.
         required: raise if one of the topics does not exist. Otherwise such a topic has no records.
         ends: receives the end offset of each existing topic, by topic and partition.
 

@@ -9,7 +9,7 @@ from typing import Any
 import kafka.errors
 from kafka import KafkaConsumer, TopicPartition
 
-# How long a poll waits for a new fetch. A poll with timeout 0 returns only what the previous fetch brought, which may be nothing:
+# How long a poll waits for a new fetch. A poll with timeout 0 returns only the records of the previous fetch, which may be none:
 # records written since then would arrive one poll later.
 ANSWER_MS = 50
 

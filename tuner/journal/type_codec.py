@@ -3,7 +3,7 @@
 A codec encodes many values of one type together: each field becomes one column (tuner/journal/column_packing.py). A new field of a
 type is recorded without further code. Fields that no decision reads are omitted.
 
-Invariant: a decoded value equals the encoded one, but for the fields of ``OMITTED_FIELDS``. Mappings keep their order.
+Invariant: a decoded value equals the encoded one, except for the fields of ``OMITTED_FIELDS``. Mappings keep their order.
 """
 
 from __future__ import annotations

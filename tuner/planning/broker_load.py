@@ -1,7 +1,7 @@
 """Tracks what each broker holds while a plan is made, and which brokers may take a replica.
 
 A replica may not move to a broker that has a replica of the same partition, to a broker at its partition limit, or to a broker with
-which the partition would be on fewer racks. Of the remaining brokers, the one that holds the fewest bytes is the best. The first
+which the partition would be on fewer racks. Among the remaining brokers, the one that holds the fewest bytes is the best. The first
 two rules always hold. The rack rule is broken only if a partition has no other place, and the plan then names this partition.
 
 Invariant: loads and counts always include the moves of the plan so far, so no two moves use the same capacity.
@@ -97,7 +97,7 @@ class BrokerLoads:
         return len({self._racks[b] for b in replicas if b in self._racks})
 
     def candidate_brokers(self, key: TopicPartition, old: int, brokers: Collection[int]) -> list[int]:
-        """Returns those of ``brokers`` without a replica of the partition, the best first: more racks, then fewer bytes.
+        """Returns the ``brokers`` without a replica of the partition, the best first: more racks, then fewer bytes.
 
         Partition limits are not considered.
         """

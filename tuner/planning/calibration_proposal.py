@@ -1,4 +1,4 @@
-"""Estimates from the steps of a calibration what the controller sustains, and proposes a quota.
+"""Estimates from the steps of a calibration the rates that the controller sustains, and proposes a quota.
 
 The estimate of a kind lies between the highest rate that kept the objective and the lowest that did not. It is the rate at which
 the pressure would be 1, if the logarithm of the pressure grows in proportion to that of the rate. The two rates are its spread.
@@ -17,19 +17,19 @@ from dataclasses import dataclass
 from tuner.core.token_bucket import MutationQuota
 from tuner.planning.calibration_steps import MutationKind, StepResult, bracket_of
 
-RESERVE_RATIO = 0.2  # Of the measured rate; elections and configuration changes also need the controller.
+RESERVE_RATIO = 0.2  # Share of the measured rate: elections and configuration changes also need the controller.
 OVER_ALLOCATION = 2.0  # As tuner.mutation_quota.over_allocation.
 
 
 @dataclass(frozen=True, slots=True)
 class MutationRateEstimate:
-    """What the controller sustains of one kind and size, in partitions/s.
+    """The rate that the controller sustains for one kind and size, in partitions/s.
 
     Attributes:
         rate_per_s: the rate at the objective; None: even the lowest rate exceeded it.
-        low_per_s: the highest rate that kept the objective; None: none did.
-        high_per_s: the lowest rate that did not; None: none exceeded it, so the true rate is at least ``rate_per_s``.
-        limited_by: the measure that ended the search, as text; empty: the calibration's own bounds did.
+        low_per_s: the highest rate that kept the objective; None: no rate did.
+        high_per_s: the lowest rate that exceeded the objective; None: no rate did, so the true rate is at least ``rate_per_s``.
+        limited_by: the measure that ended the search, as text; empty: the calibration's own bounds ended it.
         steps: number of measured steps.
     """
 
@@ -44,10 +44,10 @@ class MutationRateEstimate:
 
 @dataclass(frozen=True, slots=True)
 class QuotaProposal:
-    """The proposed numbers, and the estimate that decides about them.
+    """The proposed numbers, and the estimate that they are derived from.
 
     Attributes:
-        total_per_s: for all tenants together.
+        total_per_s: the total rate of all tenants together.
         tenant_per_s: ``controller_mutation_rate`` of each tenant.
         burst: partitions that a tenant may create at once, from a full bucket.
         burst_s: how long the controller needs for such a burst, at the measured rate.
@@ -82,7 +82,7 @@ def propose_quota(
         samples: controller.quota.window.num; ``window_s`` is controller.quota.window.size.seconds.
     """
     kept = [(estimate.low_per_s, estimate) for estimate in estimates if estimate.low_per_s is not None]
-    # If a kind exceeds the objective even at its lowest rate, no quota keeps it.
+    # If a kind exceeds the objective even at its lowest rate, no quota can keep the objective.
     if not kept or len(kept) < len(estimates):
         return None
     low_per_s, worst = min(kept, key=lambda each: each[0])

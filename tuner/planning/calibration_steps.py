@@ -4,14 +4,14 @@ KIP-599 ("How to define the quota?") advises to measure creations, additions of 
 rates and sizes. A step runs one kind at one rate. The rate doubles until a step exceeds the objective. Then further steps halve the
 distance between the highest rate that kept the objective and the lowest that did not.
 
-Other load of the machine may spoil a step. So the last two steps repeat both rates, and the last step at a rate decides about it.
-If the rate that was exceeded is kept now, the search goes on above it.
+Other load of the machine may spoil a step. So the last two steps repeat both rates, and only the last step at each rate counts. If
+the higher rate succeeds now, the search continues above it.
 
 A round needs the same topics for all kinds: it creates them, adds partitions to them, and deletes them. A kind whose rate is known
 already still runs in a round if another kind needs it, at a rate that kept the objective. Such a phase is not measured.
 
-Invariant: a round never has more partitions in existence than ``partitions_max``, and no phase runs at a rate above one that a step
-has kept, except the phase that measures it.
+Invariant: a round never has more partitions in existence than ``partitions_max``, and a phase that is not measured runs only at a
+rate that a step has kept, or below the first step's rate.
 
 Terms:
     kind      create, add (partitions to existing topics) or delete.
@@ -29,7 +29,7 @@ from enum import StrEnum
 # A step that achieves less than this share of its rate shows what the brokers forward, not what the controller sustains.
 ACHIEVED_RATIO_MIN = 0.85
 _CLOSE_RATIO = 1.25  # Rates that are this close need no step between them.
-_STEPS_MAX = 14  # Of one kind and size; noise could otherwise prolong the search.
+_STEPS_MAX = 14  # Limit for one kind and size; noise could otherwise prolong the search.
 _RATE_PER_S_MIN = 1.0
 _GROWTH = 2.0
 
@@ -166,15 +166,15 @@ def next_rate_per_s(
     if low is None:
         assert high is not None
         lower = high / _GROWTH
-        return lower if lower >= _RATE_PER_S_MIN else _repeated(bracket.exceeded)
+        return lower if lower >= _RATE_PER_S_MIN else _rate_to_repeat(bracket.exceeded)
     if high is None:
         return min(_GROWTH * low, bounds.rate_per_s_max) if low < bounds.rate_per_s_max else None
     if high / low > _CLOSE_RATIO:
         return math.sqrt(low * high)
-    return _repeated(bracket.kept) or _repeated(bracket.exceeded)
+    return _rate_to_repeat(bracket.kept) or _rate_to_repeat(bracket.exceeded)
 
 
-def _repeated(steps: Sequence[StepResult]) -> float | None:
+def _rate_to_repeat(steps: Sequence[StepResult]) -> float | None:
     """Returns the rate of these steps if it should be repeated; None: it was measured twice."""
     return steps[0].rate_per_s if len(steps) < 2 else None
 
@@ -182,8 +182,8 @@ def _repeated(steps: Sequence[StepResult]) -> float | None:
 def plan_round(steps: Sequence[StepResult], bounds: CalibrationBounds) -> CalibrationRound | None:
     """Returns the next round; None if all rates are known well enough."""
     for size in bounds.sizes:
-        wanted = {kind: next_rate_per_s(steps, kind, size, bounds) for kind in MutationKind}
-        measured = {kind: rate for kind, rate in wanted.items() if rate is not None}
+        next_rates = {kind: next_rate_per_s(steps, kind, size, bounds) for kind in MutationKind}
+        measured = {kind: rate for kind, rate in next_rates.items() if rate is not None}
         if measured:
             return _round(steps, measured, size, bounds)
     return None

@@ -1,4 +1,4 @@
-"""Limits and capacities that a forecast of a move starts from, and the periods that it consists of (copy_rates.py)."""
+"""The inputs of a forecast of a move (limits and capacities), and its periods (copy_rates.py)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from enum import StrEnum
 from streaming.shared.contract import BrokerProfile, Side
 from tuner.core.cluster import BrokerSide
 
-# Share of a capacity in the settings that clients and replication may use together. The control law begins with it, too.
+# Share of a capacity in the settings that clients and replication may use together. The control law starts with the same share.
 TOLD_CAPACITY_RATIO = 0.85
 
 
@@ -18,17 +18,17 @@ class BindingLimit(StrEnum):
     """The limit that determines the throttle in a period."""
 
     CEILING = "ceiling"
-    CLIENTS = "clients"  # What clients and other replication leave of the capacity.
+    CLIENTS = "clients"  # The part of the capacity that clients and other replication leave.
     MINIMUM = "minimum"  # Clients leave less than the lowest rate.
 
 
 class LoadCase(StrEnum):
-    """Which load a forecast assumes."""
+    """The load that a forecast assumes."""
 
     EXPECTED = "expected"
-    LOW = "low"  # Every hour is lower than expected by the mean error of such forecasts.
+    LOW = "low"  # Each hour is lower than the forecast by the mean error of such forecasts.
     HIGH = "high"
-    PRESENT = "present"  # The load of this moment stays.
+    PRESENT = "present"  # The current load stays constant.
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +64,11 @@ class CopyLimits:
     """The limits of a throttle.
 
     Attributes:
-        periods: at least one, in order; the first also holds before its begin.
+        periods: at least one, in order; the first also applies before its start.
         rate_bytes_per_s_min: the lowest rate that the tuner sets.
         capacities: by side; a side that is missing has no known capacity.
         leader_ratio: share of the ceiling that leaders get.
-        cut_ms: the last period ends then (epoch), but later ones are left out; None: no period is left out.
+        cut_ms: end of the last period (epoch), if later periods are left out; None: no period is left out.
     """
 
     periods: Sequence[LimitPeriod]
@@ -85,7 +85,7 @@ class CopyLimits:
 
 @dataclass(frozen=True, slots=True)
 class CopyPeriod:
-    """One side in one period without a change.
+    """One side in one period, in which nothing changes.
 
     Attributes:
         rate_bytes_per_s: the throttle, q.
@@ -108,19 +108,19 @@ class CopyPeriod:
 
 def known_capacities(
     sides: Iterable[BrokerSide],
-    told: Mapping[BrokerSide, float],
+    configured: Mapping[BrokerSide, float],
     profiles: Mapping[int, BrokerProfile],
 ) -> dict[BrokerSide, KnownCapacity]:
-    """Returns the capacity of each side: that of the settings, or else the learned one.
+    """Returns the capacity of each side, from the settings or else as learned.
 
     Args:
-        told: bytes/s by side, from the settings.
+        configured: bytes/s by side, from the settings.
         profiles: usable profiles by broker.
     """
     capacities: dict[BrokerSide, KnownCapacity] = {}
     for side in sides:
-        if side in told:
-            capacities[side] = KnownCapacity(told[side])
+        if side in configured:
+            capacities[side] = KnownCapacity(configured[side])
         elif (profile := profiles.get(side[0])) is not None:
             learned = profile.capacity_out if side[1] is Side.LEADER else profile.capacity_in
             if learned is not None and learned.bytes_per_s > 0:

@@ -1,9 +1,9 @@
 """Forecasts, hour by hour, how fast each side of a plan can copy: the throttle q that the limits leave, minus W.
 
-    q(t) = ceiling(t), or what the allowed share of the capacity leaves beside clients and other replication, if that is less
+    q(t) = the ceiling, or the allowed share of the capacity minus clients and other replication, whichever is less
     W(t) = steady-state replication of the plan's partitions, which follows the load of the clients that write to them
 
-The rules are those of the control law: its lowest rate applies even if clients leave nothing, and no rate is above the ceiling.
+The same rules as in the control law apply: its lowest rate applies even if clients leave nothing, and no rate is above the ceiling.
 So a wrong profile can make a forecast as fast as the ceiling allows, and no faster.
 
 Without a capacity only the ceiling limits. Without a profile the present load stays.
@@ -29,7 +29,7 @@ from tuner.planning.copy_forecast import BindingLimit, CopyLimits, CopyPeriod, L
 
 Values = NDArray[np.float64]
 
-# The control law keeps this factor on W, so that a move ends although clients leave nothing.
+# The control law gives a side at least this multiple of W, so that a move ends although clients leave nothing.
 _MIN_RATE_OVER_STEADY_STATE = 1.2
 _STEP_MS = STEP_S * 1000
 _LIMITS = (BindingLimit.CEILING, BindingLimit.CLIENTS, BindingLimit.MINIMUM)
@@ -45,8 +45,8 @@ class CopyRates:
         times_ms: the start of each column (epoch), and the end of the last one.
         rates: the throttles q, bytes/s.
         steady_state: W, bytes/s.
-        clients: clients in the direction of the side, bytes/s; NaN: not known.
-        limits: what determines the throttle, as an index of ``_LIMITS``.
+        clients: traffic of clients in the direction of the side, bytes/s; NaN: not known.
+        limits: the limit that determines the throttle, as an index of ``_LIMITS``.
     """
 
     sides: tuple[BrokerSide, ...]
@@ -62,14 +62,14 @@ class CopyRates:
         return tuple(self._period(row, column) for column in range(len(self.times_ms) - 1))
 
     def slowest_period(self, side: BrokerSide, start_ms: int, end_ms: int) -> CopyPeriod:
-        """Returns the period between two times (epoch) in which the side copies slowest; the first of equal ones."""
+        """Returns the period between two times (epoch) in which the side copies slowest; a tie goes to the first."""
         row = self.sides.index(side)
         first, after = self._columns(start_ms, max(end_ms, start_ms + 1))
         surplus = self.rates[row, first:after] - self.steady_state[row, first:after]
         return self._period(row, first + int(np.argmin(surplus)))
 
     def ends_ms(self, remaining_bytes: Values, start_ms: int, until_ms: int) -> list[int | None]:
-        """Returns for each side when nothing remains (epoch); None: not until ``until_ms``.
+        """Returns for each side the time (epoch) at which nothing remains; None: something remains at ``until_ms``.
 
         Args:
             remaining_bytes: by row; copying begins at ``start_ms``.
@@ -121,7 +121,7 @@ def forecast_rates(
     """Returns the rates of each side through which the plan copies, from ``now_ms`` to ``until_ms``.
 
     Args:
-        profiles: usable profiles by broker; the load of other brokers stays.
+        profiles: usable profiles by broker; the load of other brokers is assumed to stay constant.
     """
     times_ms = _boundaries(limits.periods, now_ms, until_ms)
     sides = tuple(side_loads(partitions))
@@ -142,7 +142,7 @@ def forecast_rates(
         clients[row] = load
         if capacity is None:
             continue
-        # The steady-state replication of the plan's partitions is a part of all replication.
+        # The total replication includes the steady-state replication of the plan's partitions.
         used = load + np.maximum(hours.replication(profiles[broker], side), steady_state[row])
         free = np.maximum(0.0, capacity.allowed_bytes_per_s - used)
         left = steady_state[row] + policies.headroom_ratios * free
@@ -182,7 +182,7 @@ class _Hours:
         self._horizons = np.array([bisect_left(HORIZONS_H, (at_ms - now_ms) / _STEP_MS) for at_ms in times_ms])
 
     def client_load(self, profile: BrokerProfile, side: Side) -> Values | None:
-        """Returns what clients send to the broker, or receive from it as a leader; None: not known."""
+        """Returns the rate at which clients send to the broker, or receive from it as a leader; None: not known."""
         return self._values(profile, profile.client_out if side is Side.LEADER else profile.client_in)
 
     def replication(self, profile: BrokerProfile, side: Side) -> Values | float:
@@ -191,11 +191,11 @@ class _Hours:
         return 0.0 if values is None else values
 
     def write_factors(self, profile: BrokerProfile, written_bytes_per_s: float) -> Values:
-        """Returns the factors on the present write rate of the plan's partitions that this broker leads.
+        """Returns by period the factor on the current write rate of the plan's partitions that this broker leads.
 
         Args:
-            written_bytes_per_s: the present write rate of these partitions together. They never get more than all clients of the
-                broker write then, unless they get it already.
+            written_bytes_per_s: the current write rate of these partitions together. Its forecast never exceeds the forecast of all
+                clients of the broker, unless the current rate exceeds it already.
         """
         present = forecast_at(profile.client_in, profile.start_ms, self._now_ms)
         then = self._values(profile, profile.client_in)
@@ -243,7 +243,7 @@ def _steady_state(
     for partition in partitions:
         written[partition.leader] = written.get(partition.leader, 0.0) + partition.write_bytes_per_s
     row_of = {side: row for row, side in enumerate(sides)}
-    # The rates of now, by leader and row.
+    # The current rates, by leader and row.
     parts: dict[int, dict[int, float]] = {leader: {} for leader in written}
     for side, leader, rate in _steady_state_parts(partitions):
         if (row := row_of.get(side)) is not None:

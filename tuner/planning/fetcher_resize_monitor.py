@@ -4,7 +4,7 @@ New threads begin without a connection, so followers fall behind for a moment. A
 before. There are two signs of harm: replicas leave the ISR, or in-sync replicas lag behind by more messages. A single sample may
 show a burst of writes or a broker with old metadata, so several samples in a row have to agree.
 
-Invariant: a condition that was as bad before the change does not count as harm.
+Invariant: a condition that was as bad before the change is not reported as harm.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class ResizeBaseline:
 
     @property
     def behind_max(self) -> float:
-        """Highest lag in messages that does not count as harm."""
+        """The highest lag in messages that is not harm."""
         return max(BEHIND_MESSAGES_MIN, BEHIND_RATIO * self.behind + BEHIND_WRITTEN_S * self.messages_per_s)
 
 

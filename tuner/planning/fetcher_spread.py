@@ -26,11 +26,11 @@ _CANDIDATES_MAX = 32
 
 
 class SharedThreads(NamedTuple):
-    """How badly partitions share threads; a smaller tuple is better.
+    """A measure of how much partitions share threads; a smaller tuple is better.
 
     Attributes:
         collisions: partitions of the topic that share a thread with an earlier one.
-        own: sum of the squares of the topic's partitions by thread; it is smallest if all threads have equally many.
+        own: sum of the squares of the topic's partitions by thread; it is smallest if all threads have the same number.
         all: the same with the partitions of all topics.
     """
 
@@ -78,7 +78,7 @@ def spread_over_threads(
     threads = _TopicThreads(topic, fetchers, hosted)
     remaining, spread = list(placement), []
     for partition in range(first_partition, first_partition + len(placement)):
-        # Of equal costs, min takes the first: a placement without collisions stays as it is.
+        # min takes the first of equal costs, so a placement without collisions stays as it is.
         costs = [threads.cost_of_adding(partition, replicas) for replicas in remaining[:_CANDIDATES_MAX]]
         chosen = remaining.pop(costs.index(min(costs)))
         threads.add(partition, chosen)
@@ -94,7 +94,7 @@ def shared_threads(
     fetchers: Mapping[int, int],
     hosted: Mapping[Thread, int],
 ) -> SharedThreads:
-    """Returns how badly the new partitions share threads; the arguments are those of ``spread_over_threads``."""
+    """Returns how much the new partitions share threads; the arguments have the same meaning as in ``spread_over_threads``."""
     threads = _TopicThreads(topic, fetchers, hosted)
     for n, replicas in enumerate(placement):
         threads.add(first_partition + n, replicas)

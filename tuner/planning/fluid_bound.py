@@ -8,8 +8,8 @@ and the quota q:
     end = x + (b + w · x) ÷ (q − W)
 
 T* is the last end on the slowest side. No other order and no other number of partitions at a time is faster: copies that share the
-quota end later, and the partitions grow until then. If all copies of a side begin at once, they need B ÷ (q − W) with the sums B
-and W of all of them, which may be infinite.
+quota end later, and the partitions grow until then. If all copies of a side begin at once, they need Σb ÷ (q − ΣW), with sums over
+all copies; this time may be infinite.
 
 Invariant: T* is at most the time with all copies at once. Both are equal if nothing is written.
 """
@@ -58,18 +58,18 @@ def fluid_bound(partitions: Iterable[PlannedPartition], rates: Mapping[BrokerSid
     followers: dict[int, list[_Copy]] = defaultdict(list)
     copied_bytes = 0.0
     for p in partitions:
-        lacking = p.lacking_bytes
-        if not lacking:
+        lacking_by_broker = p.lacking_bytes
+        if not lacking_by_broker:
             continue
         topic, partition, write = p.topic, p.partition, p.write_bytes_per_s
-        total_bytes = sum(lacking.values())
+        total_bytes = sum(lacking_by_broker.values())
         copied_bytes += total_bytes
-        growth = len(lacking) * write
+        growth = len(lacking_by_broker) * write
         leaders[p.leader].append(
             (growth / max(total_bytes, 1.0), total_bytes, growth, p.followers * write, topic, partition)
         )
-        for broker, missing_bytes in lacking.items():
-            followers[broker].append((write / max(missing_bytes, 1.0), missing_bytes, write, write, topic, partition))
+        for broker, lacking_bytes in lacking_by_broker.items():
+            followers[broker].append((write / max(lacking_bytes, 1.0), lacking_bytes, write, write, topic, partition))
     by_side = {(b, Side.LEADER): copies for b, copies in leaders.items()}
     by_side |= {(b, Side.FOLLOWER): copies for b, copies in followers.items()}
     limited = {side: copies for side, copies in by_side.items() if side in rates}
@@ -94,13 +94,13 @@ def fluid_bound(partitions: Iterable[PlannedPartition], rates: Mapping[BrokerSid
 def _in_turn_s(copies: list[_Copy], rate_bytes_per_s: float) -> float:
     """Returns the end of the last copy if the copies run one after the other, in the best order."""
     at_s = 0.0
-    for _, missing_bytes, growth, steady_state, _, _ in sorted(copies, reverse=True):
-        at_s += (missing_bytes + growth * at_s) / (rate_bytes_per_s - steady_state)
+    for _, lacking_bytes, growth, steady_state, _, _ in sorted(copies, reverse=True):
+        at_s += (lacking_bytes + growth * at_s) / (rate_bytes_per_s - steady_state)
     return at_s
 
 
 def _at_once_s(copies: list[_Copy], rate_bytes_per_s: float) -> float | None:
     """Returns the end of the last copy if all copies begin at once; None: they never end."""
-    missing_bytes = sum([missing for _, missing, _, _, _, _ in copies])
+    lacking_bytes = sum([lacking for _, lacking, _, _, _, _ in copies])
     steady_state = sum([bytes_per_s for _, _, _, bytes_per_s, _, _ in copies])
-    return drain_s(SideLoad(missing_bytes, steady_state), rate_bytes_per_s)
+    return drain_s(SideLoad(lacking_bytes, steady_state), rate_bytes_per_s)

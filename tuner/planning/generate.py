@@ -70,7 +70,7 @@ def extend_to_brokers(loads: BrokerLoads, brokers: Collection[int], tolerance: f
 
 
 def rebalance(loads: BrokerLoads, tolerance: float = TOLERANCE) -> GeneratedPlan:
-    """Returns a plan that brings every broker within ``tolerance`` of the mean, as far as whole partitions allow."""
+    """Returns a plan that brings every broker within ``tolerance`` of the mean, or as close as moves of whole partitions allow."""
     balance_loads(loads, givers=loads.alive, takers=loads.alive, tolerance=tolerance, limits_givers=True)
     return _make_plan(loads)
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-Path = tuple[str | int, ...]  # Keys and positions from the outermost value inwards.
+KeyPath = tuple[str | int, ...]  # Keys and positions from the outermost value inwards.
 
 _SPACE = re.compile(r"[ \t\n\r]*")
 
@@ -33,12 +33,12 @@ def refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return result
 
 
-def find_lines(text: str, paths: Collection[Path]) -> dict[Path, int]:
+def find_lines(text: str, paths: Collection[KeyPath]) -> dict[KeyPath, int]:
     """Returns the line of each path, or of its nearest existing parent if the path does not exist. ``text`` must be valid JSON."""
     # All prefixes of the paths; the empty path is the whole document.
     prefixes = {path[:n] for path in paths for n in range(len(path) + 1)}
     walk = _Walk(text, prefixes)
-    offsets: dict[Path, int] = {}
+    offsets: dict[KeyPath, int] = {}
     for position in walk.positions():
         offsets.setdefault(position.path, position.offset)
     lines = _Lines(text)
@@ -46,7 +46,7 @@ def find_lines(text: str, paths: Collection[Path]) -> dict[Path, int]:
     return {path: _line_of_nearest(path, line_of) for path in paths}
 
 
-def _line_of_nearest(path: Path, line_of: Mapping[Path, int]) -> int:
+def _line_of_nearest(path: KeyPath, line_of: Mapping[KeyPath, int]) -> int:
     """Returns the line of the path or of its nearest parent with a line; 1 for the whole document."""
     for length in range(len(path), 0, -1):
         if path[:length] in line_of:
@@ -54,7 +54,7 @@ def _line_of_nearest(path: Path, line_of: Mapping[Path, int]) -> int:
     return 1
 
 
-def find_duplicate_keys(text: str) -> list[tuple[Path, int]]:
+def find_duplicate_keys(text: str) -> list[tuple[KeyPath, int]]:
     """Returns each further occurrence of a key in one object, with its line, in order. ``text`` must be valid JSON."""
     walk = _Walk(text, {()})
     lines = _Lines(text)
@@ -63,7 +63,7 @@ def find_duplicate_keys(text: str) -> list[tuple[Path, int]]:
 
 @dataclass(frozen=True, slots=True)
 class _Position:
-    path: Path
+    path: KeyPath
     offset: int  # In the text.
     is_duplicate: bool = False
 
@@ -71,7 +71,7 @@ class _Position:
 class _Walk:
     """Walks through the values on the requested paths, and through objects with a duplicate key."""
 
-    def __init__(self, text: str, prefixes: Collection[Path]) -> None:
+    def __init__(self, text: str, prefixes: Collection[KeyPath]) -> None:
         self._text = text
         self._prefixes = prefixes
         self._parse: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder(
@@ -82,7 +82,7 @@ class _Walk:
     def positions(self) -> Iterator[_Position]:
         return self._value((), self._after_space(0))
 
-    def _value(self, path: Path, at: int) -> Iterator[_Position]:
+    def _value(self, path: KeyPath, at: int) -> Iterator[_Position]:
         match self._text[at]:
             case "{":
                 yield from self._object(path, at)
@@ -91,12 +91,12 @@ class _Walk:
             case _:
                 _, self._end = self._parse(self._text, at)
 
-    def _object(self, path: Path, at: int) -> Iterator[_Position]:
+    def _object(self, path: KeyPath, at: int) -> Iterator[_Position]:
         seen: set[str] = set()
         at = self._after_space(at + 1)
         while self._text[at] != "}":
             key, end = self._parse(self._text, at)
-            child: Path = (*path, key)
+            child: KeyPath = (*path, key)
             if key in seen or child in self._prefixes:
                 yield _Position(child, at, is_duplicate=key in seen)
             seen.add(key)
@@ -107,11 +107,11 @@ class _Walk:
             at = self._next(self._end)
         self._end = at + 1
 
-    def _list(self, path: Path, at: int) -> Iterator[_Position]:
+    def _list(self, path: KeyPath, at: int) -> Iterator[_Position]:
         number = 0
         at = self._after_space(at + 1)
         while self._text[at] != "]":
-            child: Path = (*path, number)
+            child: KeyPath = (*path, number)
             if child in self._prefixes:
                 yield _Position(child, at)
             if not self._skip(child, at):
@@ -120,7 +120,7 @@ class _Walk:
             at = self._next(self._end)
         self._end = at + 1
 
-    def _skip(self, path: Path, at: int) -> bool:
+    def _skip(self, path: KeyPath, at: int) -> bool:
         """Skips the value at offset ``at``. Returns False if the walk has to enter it: for a requested path or a duplicate key."""
         if path in self._prefixes:
             return False

@@ -77,7 +77,7 @@ def _broker_quotas(
 ) -> dict[int, int]:
     """Returns the number of replicas that each broker gets, as equal as limits and racks allow.
 
-    Of brokers with the same quota, the broker that hosts the fewest partitions gets the next replica.
+    If several brokers have the same quota, the one that hosts the fewest partitions gets the next replica.
     """
     quota = dict.fromkeys(rack_of, 0)
     rack_quota = dict.fromkeys(rack_of.values(), 0)
@@ -88,15 +88,15 @@ def _broker_quotas(
         heap = [(quota[b], counts.on_broker(b), b) for b in rack_of if quota[b] < room[b]]
         heapq.heapify(heap)
         while heap and remaining:
-            given, hosted, broker = heapq.heappop(heap)
+            count, hosted, broker = heapq.heappop(heap)
             rack = rack_of[broker]
             if rack_quota[rack] >= level * request.partitions:  # The rack is full at this level.
                 continue
-            quota[broker] = given + 1
+            quota[broker] = count + 1
             rack_quota[rack] += 1
             remaining -= 1
             if quota[broker] < room[broker]:
-                heapq.heappush(heap, (given + 1, hosted + 1, broker))
+                heapq.heappush(heap, (count + 1, hosted + 1, broker))
     return quota
 
 
@@ -145,8 +145,8 @@ def _choose_broker(
 ) -> int:
     """Returns the broker with the largest remaining quota.
 
-    Of brokers with equal quotas, it is the one that shares the fewest partitions with ``chosen``. So if a broker fails, its load is
-    spread over many other brokers.
+    A tie goes to the broker that shares the fewest partitions with ``chosen``. So if a broker fails, its load is spread over many
+    other brokers.
     """
     free = [b for b in brokers if b not in chosen]
     largest = max(remaining[b] for b in free)

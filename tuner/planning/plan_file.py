@@ -6,7 +6,7 @@ all faults at once, each with its line and key.
 Terms:
     plan     ``{"version": 1, "partitions": [{"topic", "partition", "replicas", "log_dirs"?}]}``: the target.
     current  the same form, as ``--generate`` prints it under "Current partition replica assignment". A partition may also have
-             ``leader``, ``isr``, ``size_bytes`` and ``write_bytes_per_s``, and the document ``brokers``.
+             ``leader``, ``isr``, ``size_bytes`` and ``write_bytes_per_s``; the document may have ``brokers``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tuner.core.reassignment_plan import TopicPartition
-from tuner.planning.json_positions import Path
+from tuner.planning.json_positions import KeyPath
 from tuner.planning.plan_json import Faults, broker_list, check_brokers, read_body, read_entries
 
 _PLAN_KEYS = ("topic", "partition", "replicas", "log_dirs")
@@ -81,7 +81,7 @@ class PlanFile:
         """
         known_brokers = "" if brokers is None else broker_list(brokers)
         for i, target in enumerate(self.targets):
-            at: Path = ("partitions", i)
+            at: KeyPath = ("partitions", i)
             if (target.topic, target.partition) not in partitions:
                 self._faults.add((*at, "partition"), f"there is no partition {target.topic}-{target.partition}")
             for n, broker in enumerate(target.replicas):
@@ -110,7 +110,7 @@ def parse_current(text: str, name: str) -> CurrentFile:
             if not set(named) <= set(replicas):
                 faults.add(("partitions", i, key), f"expected only brokers of replicas {replicas}, found {named}")
         if brokers is not None and not set(replicas) <= set(brokers):
-            faults.add(("partitions", i, "replicas"), f"expected only ids that brokers names: {broker_list(brokers)}")
+            faults.add(("partitions", i, "replicas"), f"expected only ids of the list brokers: {broker_list(brokers)}")
     faults.raise_any()
     partitions = [_current_partition(entry) for entry in entries]
     return CurrentFile(

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from streaming.shared.short_lists import more_text
-from tuner.planning.json_positions import DuplicateKeyError, Path, find_duplicate_keys, find_lines, refuse_duplicates
+from tuner.planning.json_positions import DuplicateKeyError, KeyPath, find_duplicate_keys, find_lines, refuse_duplicates
 
 VERSION = 1
 FAULTS_SHOWN_MAX = 20
@@ -26,9 +26,11 @@ class PlanFileError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class _Fault:
-    path: Path
+    path: KeyPath
     text: str
-    earlier: Path | None = None  # An earlier item that this item contradicts. Its line number is appended to ``text``.
+    earlier: KeyPath | None = (
+        None  # An earlier item that this item contradicts. Its line number is appended to ``text``.
+    )
 
 
 class Faults:
@@ -39,7 +41,7 @@ class Faults:
         self._name = name
         self._faults: list[_Fault] = []
 
-    def add(self, path: Path, text: str, earlier: Path | None = None) -> None:
+    def add(self, path: KeyPath, text: str, earlier: KeyPath | None = None) -> None:
         """Adds a fault.
 
         Args:
@@ -81,7 +83,7 @@ def _faults_to_show(faults: Sequence[_Fault]) -> list[_Fault]:
     return [fault for fault, number in zip(faults, numbers, strict=True) if number is None or number in first]
 
 
-def _entry_number(path: Path) -> int | None:
+def _entry_number(path: KeyPath) -> int | None:
     """Returns the index of the partition entry that contains the path; None: no entry contains it."""
     return path[1] if len(path) > 1 and path[0] == "partitions" and isinstance(path[1], int) else None
 
@@ -117,13 +119,15 @@ def read_entries(body: Mapping[str, Any], keys: tuple[str, ...], faults: Faults)
     """Returns the entries of ``partitions``, and adds their faults. Without faults every entry is valid."""
     entries = body.get("partitions")
     if not isinstance(entries, list) or not entries:
-        found = "nothing" if entries is None else _json_text(entries)
-        faults.add(("partitions",), f"expected a list of at least one {{topic, partition, replicas}}, found {found}")
+        entries_text = "nothing" if entries is None else _json_text(entries)
+        faults.add(
+            ("partitions",), f"expected a list of at least one {{topic, partition, replicas}}, found {entries_text}"
+        )
         return []
     first_index: dict[Any, int] = {}
     known = dict.fromkeys(keys).keys()  # A set that keeps the order, for the messages.
     for i, entry in enumerate(entries):
-        at: Path = ("partitions", i)
+        at: KeyPath = ("partitions", i)
         if not isinstance(entry, dict):
             faults.add(at, f"expected {{topic, partition, replicas}}, found {_json_text(entry)}")
             continue
@@ -155,7 +159,7 @@ def _is_plain(entry: Mapping[str, Any]) -> bool:
     )
 
 
-def _check_entry(entry: Mapping[str, Any], at: Path, faults: Faults) -> None:
+def _check_entry(entry: Mapping[str, Any], at: KeyPath, faults: Faults) -> None:
     topic, replicas, log_dirs = entry.get("topic"), entry.get("replicas"), entry.get("log_dirs")
     if not _is_topic(topic):
         faults.add((*at, "topic"), f"expected a topic's name ({TOPIC_NAME_RULE}), found {_json_text(topic)}")
@@ -178,7 +182,7 @@ def _check_entry(entry: Mapping[str, Any], at: Path, faults: Faults) -> None:
             faults.add((*at, key), f"expected a number, 0 or more, found {_json_text(entry[key])}")
 
 
-def check_brokers(ids: Any, at: Path, faults: Faults) -> None:
+def check_brokers(ids: Any, at: KeyPath, faults: Faults) -> None:
     if not isinstance(ids, list) or not ids:
         faults.add(at, f"expected a list of at least one broker's id, found {_json_text(ids)}")
         return
@@ -192,7 +196,7 @@ def check_brokers(ids: Any, at: Path, faults: Faults) -> None:
             seen.add(broker)
 
 
-def _check_keys(body: Mapping[str, Any], at: Path, known: KeysView[str], faults: Faults) -> None:
+def _check_keys(body: Mapping[str, Any], at: KeyPath, known: KeysView[str], faults: Faults) -> None:
     if body.keys() <= known:
         return
     for key in (key for key in body if key not in known):
@@ -227,5 +231,5 @@ def broker_list(brokers: Iterable[int]) -> str:
     return ", ".join(map(str, sorted(brokers)))
 
 
-def _path_text(path: Path) -> str:
+def _path_text(path: KeyPath) -> str:
     return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".")

@@ -60,7 +60,7 @@ class _Balance:
         self._loads = loads
         self._by_bytes = any(loads.held_bytes[b] > 0 for b in loads.alive)
         self._moved_partitions: set[TopicPartition] = set()
-        # Replicas on brokers that are down do not count: they come back.
+        # Replicas on brokers that are down are left out: they come back.
         self.load = dict.fromkeys(loads.alive, 0.0)
         self._replicas_on: dict[int, list[TopicPartition]] = {b: [] for b in loads.alive}
         for key in sorted(loads.partitions, key=lambda k: (-self._weight(k), k)):

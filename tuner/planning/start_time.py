@@ -1,10 +1,10 @@
-"""Estimates when a plan ends that starts at a given time, and finds the start with the shortest move.
+"""Estimates the end of a plan for a given start, and finds the start with the shortest move.
 
 Each side copies its bytes B at the forecast rate (copy_rates.py), and the plan ends with its slowest side:
 
     end = the first time at which ∫ (q(t) − W(t)) dt from the start on has reached B
 
-With a load that stays, that is B ÷ (q − W), as in tuner/core/drain_time.py.
+With a constant load, the time is B ÷ (q − W), as in tuner/core/drain_time.py.
 
 An earlier start never ends later, so the earliest end is no reason to wait. The best start has the shortest move: clients and the
 cluster are disturbed for the shortest time. If several starts are nearly equal, the earliest of them is the best.
@@ -30,7 +30,7 @@ _CANDIDATES_WITHIN_MS = 24 * 3600 * 1000
 # Starts whose moves differ by no more than this are equally good.
 _NEARLY_RATIO = 1.05
 _EQUAL_DURATIONS_MS = 1_000  # Rounding.
-# A move that takes longer than forecasts reach is reported as one without an end, and no start is later.
+# Forecasts reach this far. A longer move is reported as one without an end.
 MOVE_S_MAX = 7 * 86_400
 START_AHEAD_S_MAX = 7 * 86_400
 
@@ -50,7 +50,7 @@ class StartEstimate:
     Attributes:
         end_ms: None: the move does not end within ``MOVE_S_MAX``.
         end_low_ms: the end if every hour has a lower load, by the mean error of such forecasts.
-        end_high_ms: the same for a higher load. Both are None as ``end_ms``.
+        end_high_ms: the same for a higher load. Each is None under the same condition as ``end_ms``.
         binding: None: nothing is copied.
     """
 
@@ -100,7 +100,7 @@ class MoveForecast:
         """Returns the estimate for a start between now and ``START_AHEAD_S_MAX`` later.
 
         Args:
-            case: ``PRESENT`` leaves the load as it is now.
+            case: ``PRESENT`` assumes that the current load stays.
         """
         slowest, end_ms = self._slowest(start_ms, case)
         low_ms = high_ms = end_ms
@@ -114,12 +114,12 @@ class MoveForecast:
         return StartEstimate(start_ms=start_ms, end_ms=end_ms, end_low_ms=low_ms, end_high_ms=high_ms, binding=binding)
 
     def candidates_ms(self) -> list[int]:
-        """Returns the starts among which the best one is searched: now, and each half hour of the next day."""
+        """Returns the candidates for the best start: now, and each half hour of the next day."""
         first = self.now_ms - self.now_ms % _CANDIDATES_EVERY_MS + _CANDIDATES_EVERY_MS
         return [self.now_ms, *range(first, self.now_ms + _CANDIDATES_WITHIN_MS + 1, _CANDIDATES_EVERY_MS)]
 
     def best_start_ms(self) -> int:
-        """Returns the earliest start whose move takes hardly longer than the shortest; now if no move ends."""
+        """Returns the earliest start whose move takes hardly longer than the shortest one; the current time if no move ends."""
         ending_ms = {start_ms: ms for start_ms, ms in self._durations_ms.items() if ms is not None}
         if not ending_ms:
             return self.now_ms
@@ -136,7 +136,7 @@ class MoveForecast:
 
     @cached_property
     def _durations_ms(self) -> dict[int, int | None]:
-        """How long the move takes from each candidate; None: it does not end within ``MOVE_S_MAX``."""
+        """Returns the duration of the move from each candidate; None: it does not end within ``MOVE_S_MAX``."""
         ends_ms = {start_ms: self._slowest(start_ms, LoadCase.EXPECTED)[1] for start_ms in self.candidates_ms()}
         return {start_ms: None if end_ms is None else end_ms - start_ms for start_ms, end_ms in ends_ms.items()}
 

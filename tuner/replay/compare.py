@@ -139,7 +139,7 @@ def _compare_decisions(comparison: Comparison, step: RecordedStep, replay: Repla
 def _diff_digests(
     then: Mapping[str, Any], now: Mapping[str, Any], texts: Sequence[str]
 ) -> tuple[int, list[tuple[str, str]]]:
-    """Returns how many decisions differ, and both texts of each one as far as they are recorded."""
+    """Returns how many decisions differ, and both texts of each one whose texts are recorded."""
     sums_now = unpack_column(now["sums"])
     count_then, count_now = Counter(unpack_column(then["sums"])), Counter(sums_now)
     new_sums = count_now - count_then

@@ -144,7 +144,7 @@ class _StreamState:
     """The state of one stream after its last step.
 
     Attributes:
-        frame_header: of the last frame, with settings and program.
+        frame_header: the header of the last frame, with settings and program.
         is_running: the last step was returned, so that the next one may continue it.
         is_unfinished: a step was incomplete after the stream had been running.
     """
@@ -166,13 +166,13 @@ class _SectionReader:
     def read(self, run: str, chunks: Iterable[RecordingChunk]) -> Iterator[RecordedStep]:
         for chunk in chunks:
             try:
-                self._take(chunk)
+                self._add_chunk(chunk)
             except _DECODE_ERRORS:
                 self._missed.unreadable += 1
                 break  # The following steps need this record.
         yield from self._steps(run)
 
-    def _take(self, chunk: RecordingChunk) -> None:
+    def _add_chunk(self, chunk: RecordingChunk) -> None:
         for header in chunk.headers:
             if "frame" in header:
                 self._frames[header["frame"]] = _Frame(header)

@@ -19,7 +19,7 @@ from tuner.runtime.mutation_quota.loop import MutationQuotaController
 from tuner.runtime.reassignment.executor import ReassignmentExecutor
 from tuner.runtime.reload import Reloads
 from tuner.runtime.replication_lag.monitor import LagMonitor
-from tuner.runtime.throttle.cycle_scheduler import LOOK_EVERY_S
+from tuner.runtime.throttle.cycle_scheduler import CHECK_EVERY_S
 from tuner.runtime.throttle.loop import ThrottleController
 
 log = structlog.get_logger("tuner")
@@ -116,7 +116,7 @@ def run(
     may_act: Callable[[], bool],
     follow_schedule: Callable[[], None] = lambda: None,
 ) -> None:
-    """Runs each controller whenever it is due. If one raises an exception, the other controllers and the process go on.
+    """Runs each controller whenever it is due. If one raises an exception, the other controllers and the process continue.
 
     A throttle cycle that fails changes nothing, and the next cycle runs at its regular time. The quota controller and the executor
     pause for ``REST_S`` after an exception, so that an operator can intervene, and are then tried again.
@@ -169,7 +169,7 @@ def run(
             if status.cycle_failed(THROTTLES, _failure_text(_STEP_FAILED, error), now_s):
                 log.exception(_STEP_FAILED)
             _stop_ramps(partial(throttles.end, "interrupted: a step failed"))
-        next_s = min(due_s, throttles.next_due_s() or due_s, now_s + LOOK_EVERY_S)
+        next_s = min(due_s, throttles.next_due_s() or due_s, now_s + CHECK_EVERY_S)
         for controller in optional_controllers:
             next_s = min(next_s, controller.tick(now_s))
         stop.wait(max(_TICK_S_MIN, next_s - clock.monotonic_s()))
@@ -195,7 +195,8 @@ def _stop_ramps(stop: Callable[[], None]) -> None:
 
 
 class _OptionalController:
-    """An optional controller. After an exception it pauses, and is then tried again, while the throttle controller goes on."""
+    """An optional controller. After an exception it pauses, and is then tried again. The throttle controller continues
+    meanwhile."""
 
     def __init__(
         self,
@@ -223,7 +224,7 @@ class _OptionalController:
         try:
             self._controller.tick()
             return self._controller.next_due_s()
-        except Exception as error:  # any exception: the throttles must go on
+        except Exception as error:  # any exception: the throttle controller must continue
             why = _failure_text(self._effect, error)
             self._due_s = now_s + REST_S
             if self._status.cycle_failed(self._name, why, now_s):

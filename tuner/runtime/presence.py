@@ -22,7 +22,7 @@ from tuner.settings.tuner import TunerSettings
 
 log = structlog.get_logger("tuner")
 
-_LOOK_EVERY_S = 0.5  # A change of mode is reported within this time.
+_CHECK_EVERY_S = 0.5  # A change of mode is reported within this time.
 _CLOSE_S_MAX = 1.0
 
 
@@ -65,22 +65,22 @@ class PresenceReporter:
 
     def __init__(
         self,
-        producer: Callable[[], KafkaProducer],
+        create_producer: Callable[[], KafkaProducer],
         topic: str,
         cluster: str,
         holder: str,
-        presence: Callable[[], TunerPresence],
+        read_presence: Callable[[], TunerPresence],
         clock: Clock,
     ) -> None:
         """
         Args:
-            producer: creates a producer without a transactional id.
-            presence: returns the current presence; this class sets ``since_ms`` when the mode changes.
+            create_producer: creates a producer without a transactional id.
+            read_presence: returns the current presence; this class sets ``since_ms`` when the mode changes.
         """
-        self._producer = producer
+        self._create_producer = create_producer
         self._topic = topic
         self._key = presence_key(cluster, holder)
-        self._presence = presence
+        self._read_presence = read_presence
         self._clock = clock
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="presence", daemon=True)
@@ -99,9 +99,9 @@ class PresenceReporter:
     def _run(self) -> None:
         producer: KafkaProducer | None = None
         try:
-            while not self._stop.wait(_LOOK_EVERY_S):
+            while not self._stop.wait(_CHECK_EVERY_S):
                 try:
-                    producer = producer or self._producer()
+                    producer = producer or self._create_producer()
                     self._report(producer)
                 except Exception as error:  # noqa: BLE001 - without reports, commands say that no tuner runs
                     self._warn(error)
@@ -111,7 +111,7 @@ class PresenceReporter:
 
     def _report(self, producer: KafkaProducer) -> None:
         """Sends the presence if it has changed or the last report is ``REPORT_EVERY_S`` old."""
-        presence, last = self._presence(), self._reported
+        presence, last = self._read_presence(), self._reported
         same_mode = last is not None and last.mode is presence.mode
         since_ms = last.since_ms if last is not None and same_mode else self._clock.now_ms()
         presence = replace(presence, since_ms=since_ms)

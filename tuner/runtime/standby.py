@@ -243,7 +243,7 @@ def used_by_tuner(topics: Topics) -> tuple[str, ...]:
 
 def journal_reader(kafka: KafkaSettings, on_refused: OnRefused = log_refused) -> KafkaConsumer:
     """Returns a consumer that reads committed records of the journal."""
-    # "read_committed": uncommitted records of a predecessor must not count. "none": if the journal ends before the known offset,
+    # "read_committed": uncommitted records of a predecessor must be ignored. "none": if the journal ends before the known offset,
     # the consumer raises an error; with Kafka's default it would silently continue at the end.
     return consumer(
         kafka,

@@ -67,7 +67,7 @@ class ControllerObjectiveSettings(BaseModel):
         # ``burst_ms_max`` limits the size of a burst. It is compared with no measured value, so it cannot be the only objective.
         objectives = {name: value for name, value in self if name != "burst_ms_max"}
         if all(value is None for value in objectives.values()):
-            raise ValueError(f"expected at least one of {', '.join(objectives)}: without any, no load is too high")
+            raise ValueError(f"expected at least one of {', '.join(objectives)}: otherwise no load would be too high")
         return self
 
     def for_policy(self) -> ControllerObjective:

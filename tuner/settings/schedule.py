@@ -1,7 +1,7 @@
 """The section ``tuner.schedule`` of the settings file: rules that change the ceiling and the objective at given times.
 
 A rule begins at each time of its cron expression, in its time zone, and lasts for a fixed time. In the hour that a change to
-standard time repeats, a rule begins once; a time that a change to summer time skips counts as the next time that exists.
+standard time repeats, a rule begins once; if a change to summer time skips a time, the rule begins at the next time that exists.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from streaming.shared.units import span_text
 from tuner.control.throttle.objective import Mode
 
 _CRON_FIELDS = "minute, hour, day of month, month, day of week"
-# The duration of a rule is compared with the gaps between this many of its times. The gaps are computed in UTC, so clock
-# changes do not alter them.
+# A rule must be shorter than the gaps between its first times, up to this number. The gaps are computed in UTC, so clock changes do
+# not alter them.
 _TIMES_CHECKED = 500
 _CHECKED_FROM, _CHECKED_UNTIL = datetime(2024, 1, 1, tzinfo=UTC), datetime(2060, 1, 1, tzinfo=UTC)
 _DURATION_S_MAX = 366 * 86_400.0
@@ -119,7 +119,7 @@ class ScheduleRule(BaseModel):
                 yield begins
 
     def _gaps(self) -> Iterator[timedelta]:
-        """Yields the times between two begins of the rule, without clock changes."""
+        """Yields the durations between two successive starts of the rule, without clock changes."""
         last: datetime | None = None
         for _, time in zip(range(_TIMES_CHECKED), CronSim(self.cron, _CHECKED_FROM), strict=False):
             if last is not None:

@@ -1,7 +1,7 @@
-"""Finds the settings in force at a time: those of the file, changed by the rules of ``tuner.schedule`` that apply.
+"""Finds the settings in force at a time: the settings of the file, changed by the rules of ``tuner.schedule`` that apply.
 
-A *period* is a time in which the same rules apply. Rules, cron expressions and time zones end here: the controllers get the
-settings of a period, and decide with them as with the settings of a file.
+A *period* is a time in which the same rules apply. Only this module knows rules, cron expressions and time zones: the controllers
+get the settings of a period, and use them like the settings of a file.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from itertools import islice
 from tuner.settings.schedule import ScheduleRule
 from tuner.settings.tuner import TunerSettings
 
-# Begins of one rule that are followed while each begins as the last one ends. The period then ends early, and the next is the same.
+# At most this many successive starts of one rule are followed while each begins as the last one ends. Then the period ends early,
+# and the next period is the same.
 _CHAINED_MAX = 500
 
 

@@ -30,8 +30,8 @@ from tuner.settings.reassignment import ReassignSettings
 from tuner.settings.schedule import ScheduleRule
 
 
-def none_if_auto(found: object) -> object:
-    return None if found == "auto" else found
+def none_if_auto(value: object) -> object:
+    return None if value == "auto" else value
 
 
 class ObjectiveSettings(BaseModel):
@@ -71,8 +71,8 @@ class ObjectiveSettings(BaseModel):
 
     @field_validator("latency_ms", mode="before")
     @classmethod
-    def _read_latency(cls, found: object) -> object:
-        return none_if_auto(found)
+    def _read_latency(cls, value: object) -> object:
+        return none_if_auto(value)
 
     @model_validator(mode="after")
     def _check_mode(self) -> ObjectiveSettings:
@@ -108,7 +108,7 @@ class ObjectiveSettings(BaseModel):
         return ObjectiveSettings(**values)
 
     def text(self) -> str:
-        """Returns the mode and what clients may wait, such as ``mode fast, tolerance 0.5``."""
+        """Returns the mode and the latency limit as text, such as ``mode fast, tolerance 0.5``."""
         latency = f"tolerance {self.tolerance:g}" if self.latency_ms is None else f"latency {self.latency_ms:g} ms"
         return f"mode {self.mode.value}, {latency}"
 
@@ -251,16 +251,16 @@ class TunerSettings(BaseModel):
 
     @field_validator("objective", mode="before")
     @classmethod
-    def _read_objective(cls, found: object) -> object:
+    def _read_objective(cls, value: object) -> object:
         """``off`` is False in YAML 1.1, and a string in an environment variable. A key without a value is the default."""
-        if found is False or (isinstance(found, str) and found.lower() in ("off", "false", "no")):
+        if value is False or (isinstance(value, str) and value.lower() in ("off", "false", "no")):
             return None
-        return {} if found is None or found == "auto" else found
+        return {} if value is None or value == "auto" else value
 
     @field_validator("capacity", mode="before")
     @classmethod
-    def _read_capacity(cls, found: object) -> object:
-        return none_if_auto(found)
+    def _read_capacity(cls, value: object) -> object:
+        return none_if_auto(value)
 
     @model_validator(mode="after")
     def _check_objective_and_capacity(self) -> TunerSettings:
@@ -313,7 +313,7 @@ class TunerSettings(BaseModel):
             raise ValueError(f"schedule, rule {rule.name}: {why}") from None
 
     def with_rules(self, rules: Sequence[ScheduleRule]) -> TunerSettings:
-        """Returns the settings while these rules of the schedule apply. If several set the same key, the last one counts."""
+        """Returns the settings while these rules of the schedule apply. If several set the same key, the last one applies."""
         if not rules:
             return self
         changes: dict[str, Any] = {}
@@ -323,7 +323,7 @@ class TunerSettings(BaseModel):
             if self.objective is not None and (rule.mode is not None or rule.tolerance is not None):
                 objective = changes.get("objective", self.objective)
                 changes["objective"] = objective.with_changes(rule.mode, rule.tolerance)
-                # Its default depends on whether the file has an objective, and a rule is none.
+                # Its default depends on whether the file has an objective; a rule does not change that.
                 changes["unthrottled_moves"] = "throttle" if self._throttles_unthrottled() else "leave"
         settings = self.model_copy(update=changes)
         settings._rules, settings._ceiling_without_rules = tuple(rules), self.rate_bytes_per_s_max

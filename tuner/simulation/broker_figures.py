@@ -21,7 +21,7 @@ CLUSTER = "simulated"
 
 
 class BrokerFigures:
-    """The figures of all brokers at the newest scrape of ``history``; ``signal`` returns those of one broker."""
+    """The figures of all brokers at the newest scrape of ``history``; ``signal`` returns the figures of one broker."""
 
     def __init__(self, cluster: Cluster, history: Sequence[CounterSample], p99: P99Signal) -> None:
         self._cluster = cluster
@@ -66,7 +66,7 @@ class BrokerFigures:
     def _window_mean_ms(self, at_s: Floats, utilised_s: Floats, first: NDArray[np.intp]) -> Floats:
         """Returns by broker the mean latency over all steps since the broker was first seen.
 
-        Steps to lost scrapes count too, because the counters go on during lost scrapes.
+        Steps with lost scrapes are included, because the counters continue during lost scrapes.
         """
         dt_s = np.diff(at_s)[:, None]
         inside = np.arange(len(dt_s))[:, None] >= first

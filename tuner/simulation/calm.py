@@ -1,4 +1,4 @@
-"""Measures how calm a run is: how much the throttle rates vary, and how evenly bytes pass under them.
+"""Measures how smoothly the throttles work in a run: how much their rates vary, and how evenly bytes pass under them.
 
 The simulator and the benchmarks on real brokers use these functions. They only compute; they read no clock and no cluster.
 
@@ -8,7 +8,7 @@ Terms, for one throttle (a leader or follower side of a broker) and one interval
     p  bytes/s that passed and count against the throttle
     Δ  length of the interval in seconds
 
-Only intervals in which the side has work left count, because a side without work passes nothing whatever its rate is.
+Only intervals in which the side has work left are used, because a side without work passes nothing whatever its rate is.
 
     rate variation   Σ over minutes (Σ |r_i − r_(i−1)| − |Σ (r_i − r_(i−1))|) ÷ mean of r ÷ minutes     1/min
     burst            max p ÷ r                                                                          ratio
@@ -16,9 +16,9 @@ Only intervals in which the side has work left count, because a side without wor
     silence          the longest time in which nothing passes                                           s
     writes           settings written ÷ brokers ÷ minutes                                               1/min
 
-The rate variation is the total variation beyond the trend. In each minute the net change is taken off. So a ramp, and the answer to
-a change of load, cost nothing; only the way there and back counts. A rate that rises by 3 % and falls again in each two seconds
-has a variation of 1.8/min.
+The rate variation is the total variation beyond the trend. In each minute the net change is subtracted. So a ramp, or the answer to
+a change of load, adds nothing; only changes that are undone do. A rate that rises by 3 % and falls again in each two seconds has a
+variation of 1.8/min.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class Calm:
     Attributes:
         rate_variation_per_min: total variation of a rate beyond its trend, in multiples of its mean, per minute; the mean of all
             throttles, each weighted by the time in which it has work.
-        burst_ratio_max: largest interval: bytes that passed ÷ bytes that the rate allows, of all throttles.
+        burst_ratio_max: the highest ratio of an interval: bytes that passed ÷ bytes that the rate allows, over all throttles.
         undershoot_ratio: bytes that the rates allow and that did not pass ÷ bytes that the rates allow. Either the leaders or the
-            followers limit a copy, and the other side has a margin; the smaller of the two figures counts.
+            followers limit a copy, and the other side has a margin; the smaller of the two values is used.
         silence_s_max: longest time in seconds in which nothing passes although work is left.
         config_writes_per_broker_min: settings written per broker and minute of the moves.
     """

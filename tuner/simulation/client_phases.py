@@ -14,8 +14,8 @@ import numpy as np
 
 from tuner.simulation.numbers import Floats
 
-SAMPLES_MIN = 100  # Of fewer samples the p99 would be the maximum.
-_BINS = 4_000  # Of the mean latency on a logarithmic scale; a bin is 0.3 % wide where means differ by 10⁵.
+SAMPLES_MIN = 100  # With fewer samples the p99 would be the maximum.
+_BINS = 4_000  # Bins of the mean latency on a logarithmic scale; a bin is 0.3 % wide if the means span a factor of 10⁵.
 _HALVINGS = 60
 
 

@@ -24,7 +24,7 @@ from tuner.core.cluster import BrokerSide
 from tuner.simulation.controller import Controller
 from tuner.simulation.demand import Clients, Demand
 from tuner.simulation.fetchers import Fetchers
-from tuner.simulation.in_sync import InSync
+from tuner.simulation.in_sync import InSyncLag
 from tuner.simulation.numbers import Bools, Floats, Ints
 from tuner.simulation.quota import SimulatedQuotas
 from tuner.simulation.replicas import Replicas
@@ -57,7 +57,7 @@ class Tick:
     steady_out_bytes: Floats
     catch_up_in_bytes: Floats
     catch_up_out_bytes: Floats
-    utilisation: Floats  # Of the busiest direction of link or disk.
+    utilisation: Floats  # Utilisation of the busiest direction of link or disk.
     utilisation_without_copies: Floats  # The same, without the bytes of replicas that catch up.
     catching_up: Bools  # By sensor: the side has replicas to catch up.
 
@@ -88,7 +88,7 @@ class Cluster:
         self.moves_begun = False
         self.moves_ended_s: float | None = None
         self.clients = Clients(world, load_rng)
-        self.in_sync = InSync(self.replicas, world.replica_lag_s_max)
+        self.in_sync = InSyncLag(self.replicas, world.replica_lag_s_max)
         self._demand: Demand | None = None
         self._demand_key = (-1, -1)  # Second and number of changes for which ``_demand`` was computed.
         self._steady_counted_bytes: Floats = np.zeros(2 * self.count)  # Per tick, by sensor.
@@ -258,7 +258,7 @@ class Cluster:
                 self.controller.write(now_s, (broker, side), rate)
 
     def _rebuild(self) -> None:
-        """Computes what depends on membership, leadership and lists, after a change of these."""
+        """Recomputes the values that depend on membership, leadership and lists, after a change of these."""
         self.changes += 1
         self.replicas.rebuild(self.lists)
         self.fetchers.rebuild()

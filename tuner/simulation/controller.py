@@ -20,7 +20,7 @@ class _Pending:
     """A written rate that the broker does not show yet."""
 
     at_s: float  # When the broker will show the rate.
-    order: int  # Number of the write; of writes shown at the same time, the later one counts.
+    order: int  # Number of the write; of writes shown at the same time, the later one wins.
     side: BrokerSide = field(compare=False)
     rate_bytes_per_s: int | None = field(compare=False)
 

@@ -90,7 +90,7 @@ class Clients:
         """Returns by second and broker the bytes/s that clients and in-sync replicas leave free, out and in.
 
         Args:
-            share: the share of the capacity that may be used in total; of all brokers, or of each.
+            share: the share of the capacity that may be used in total; one for all brokers, or one for each.
         """
         factors, links = self.factors, self._links
         produced = factors * replicas.produced

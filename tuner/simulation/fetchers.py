@@ -1,4 +1,5 @@
-"""Simulates fetcher threads that catch up: one request in flight each, with quota checks before and quota records after.
+"""Simulates fetcher threads that catch up. Each has one request in flight; it checks quotas before a transfer and records bytes
+after it.
 
 A thread sends a request, waits for one round trip, receives a response, and sends the next request. If the follower's quota is used
 up, the follower leaves its listed lagging partitions out of the request. If the leader's quota is used up, the leader leaves these
@@ -17,7 +18,7 @@ Simplifications, each smaller than the differences measured between real brokers
 - A thread with in-sync partitions sends its next request when one of them is written to, or else after its wait. With more than
   twenty brokers the thread does so at most once per tick, to keep the simulation fast.
 
-Terms, besides those of replicas.py (row, cell) and quota.py (sensor, room):
+Terms, in addition to the terms of replicas.py (row, cell) and quota.py (sensor, room):
     thread    a fetcher thread, by the index of its cell.
     idle      a thread whose last transfer has finished, so that it sends its next request.
 """
@@ -170,7 +171,7 @@ class Fetchers:
         """Sends the next requests of idle threads. Returns the rows that lack nothing."""
         replicas, quotas, cells = self._replicas, self._quotas, len(idle)
         time_left_s = dt_s - after_s
-        # Times of the checks: of the leaders' quotas, then of the followers' quotas.
+        # Times of the checks, first for the leaders' quotas, then for the followers' quotas.
         check_s = np.concatenate((after_s, after_s))
         room, grows = quotas.room_at(self._sensors, check_s)
         requests = _Requests(

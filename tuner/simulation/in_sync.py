@@ -7,7 +7,7 @@ makes a long overload worse.
 Invariant: a follower lags by exactly the bytes that it was not given. To save time, nothing is computed while every link carries
 its demand and no follower lags.
 
-Simplification: a lagging follower takes an even part of the spare capacity, before any reassignment.
+Simplification: all lagging followers share the spare capacity evenly, and take it before any reassignment does.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tuner.simulation.replicas import Replicas
 _NO_ROWS: Ints = np.zeros(0, dtype=np.int64)
 
 
-class InSync:
+class InSyncLag:
     """The lag of in-sync replicas."""
 
     def __init__(self, replicas: Replicas, lag_s_max: float) -> None:
@@ -61,7 +61,7 @@ class InSync:
         return sums(follower, excess, count), sums(leader, excess, count), too_late
 
     def _spare(self, lag: Floats, demand: Demand, dt_s: float) -> Floats:
-        """Returns the bytes that each row may take beyond its demand: an even part of the spare capacity at both ends."""
+        """Returns the bytes that each row may take beyond its demand: an equal share of the spare capacity at both ends."""
         replicas, count = self._replicas, len(self._replicas.brokers)
         leader, follower = replicas.steady_leader, replicas.steady_follower
         lags = (lag > 0.0).astype(np.float64)

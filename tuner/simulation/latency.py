@@ -24,7 +24,7 @@ def client_mean_ms(utilisation: Floats, model: LatencyModel) -> Floats:
 
 
 def objective_utilisations(model: LatencyModel) -> Floats:
-    """Returns the utilisation at the objective: of each broker, or one for all."""
+    """Returns the utilisation at the objective, one for each broker or one for all."""
     return np.array(model.own_utilisations or (model.objective_utilisation,))
 
 
@@ -37,8 +37,8 @@ def violation_ratio(
         utilisation: by second and broker.
         model: gives the objective.
         bin_s: seconds per bin. The mean of a bin is compared with the objective; an incomplete bin at the end is dropped.
-        without_copies: the utilisation by clients and in-sync replication alone. Bins in which they miss an objective of their
-            broker's own do not count.
+        without_copies: the utilisation by clients and in-sync replication alone. Bins in which this utilisation alone misses the
+            objective of its broker are left out.
     """
     if len(utilisation) < bin_s:
         return 0.0

@@ -40,7 +40,7 @@ def join(partitions: Partitions, joining: Sequence[int]) -> list[PartitionSpec]:
         candidates[broker] = deque(followed + led)
     moves: dict[int, dict[int, int]] = {}  # By index of the partition: {donor: joining broker}.
     while candidates and len(moves) < share * len(joining):
-        donor = max(sorted(candidates), key=counts.__getitem__)  # Of brokers with equally many replicas, the lowest id.
+        donor = max(sorted(candidates), key=counts.__getitem__)  # A tie goes to the lowest id.
         while candidates[donor] and candidates[donor][0] in moves:
             candidates[donor].popleft()
         if not candidates[donor]:

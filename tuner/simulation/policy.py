@@ -13,7 +13,7 @@ from tuner.core.broker_baseline import BrokerBaseline
 from tuner.core.cluster import BrokerSide, LiveCluster
 from tuner.core.throttle_limits import StallLimits, ThrottleLimits
 from tuner.runtime.clock import Clock
-from tuner.runtime.throttle.cycle_scheduler import LOOK_EVERY_S
+from tuner.runtime.throttle.cycle_scheduler import CHECK_EVERY_S
 from tuner.runtime.throttle.loop import ThrottleConfig, ThrottleController, ThrottlePorts
 from tuner.runtime.throttle.ramp_executor import RampExecutor
 from tuner.runtime.throttle.steering_controller import SteeringController
@@ -21,7 +21,7 @@ from tuner.simulation.cluster import Cluster
 from tuner.simulation.ports import (
     MemoryJournal,
     NoOrders,
-    SilentWatcher,
+    SilentObserver,
     SimulatedLive,
     SimulatedSignals,
     SimulatedThrottles,
@@ -33,8 +33,8 @@ EPOCH_MS = 1_700_000_000_000  # The wall clock at the start of a simulation.
 
 
 @dataclass(slots=True)
-class SimulatedCluster:
-    """One simulated cluster, its stream of signals, and the ports to it."""
+class SimulatedEnvironment:
+    """A simulated cluster with its stream of signals, and the ports through which a policy reads and changes it."""
 
     cluster: Cluster
     stream: Stream
@@ -43,7 +43,7 @@ class SimulatedCluster:
     throttles: SimulatedThrottles
 
     @classmethod
-    def at(cls, cluster: Cluster) -> SimulatedCluster:
+    def at(cls, cluster: Cluster) -> SimulatedEnvironment:
         stream = Stream(cluster, EPOCH_MS)
         return cls(cluster, stream, SimulatedSignals(stream), SimulatedLive(cluster), SimulatedThrottles(cluster))
 
@@ -57,7 +57,7 @@ class Policy(Protocol):
     @property
     def name(self) -> str: ...
 
-    def start(self, simulated: SimulatedCluster) -> ThrottlePolicyRunner:
+    def start(self, simulated: SimulatedEnvironment) -> ThrottlePolicyRunner:
         """Starts the policy on a cluster. The same policy may be started on several clusters, one after the other."""
 
 
@@ -80,18 +80,18 @@ class Rule(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RulePolicy:
-    """A rule evaluated every ``every_s`` seconds; its rates are written at once where they differ."""
+    """A rule evaluated every ``every_s`` seconds; a rate is written at once if it differs from the current one."""
 
     name: str
     rule: Rule
     every_s: float = 5.0
 
-    def start(self, simulated: SimulatedCluster) -> ThrottlePolicyRunner:
+    def start(self, simulated: SimulatedEnvironment) -> ThrottlePolicyRunner:
         return _RuleRunner(simulated, self.rule, self.every_s)
 
 
 class _RuleRunner:
-    def __init__(self, simulated: SimulatedCluster, rule: Rule, every_s: float) -> None:
+    def __init__(self, simulated: SimulatedEnvironment, rule: Rule, every_s: float) -> None:
         self._simulated = simulated
         self._rule = rule
         self._every_s = every_s
@@ -133,17 +133,17 @@ class LoopPolicy:
     writes_per_s_max: float = 50.0
     journal: MemoryJournal | None = None  # For inspection after the run.
 
-    def start(self, simulated: SimulatedCluster) -> ThrottlePolicyRunner:
+    def start(self, simulated: SimulatedEnvironment) -> ThrottlePolicyRunner:
         return _LoopRunner(simulated, self)
 
 
 class _LoopRunner:
-    def __init__(self, simulated: SimulatedCluster, policy: LoopPolicy) -> None:
+    def __init__(self, simulated: SimulatedEnvironment, policy: LoopPolicy) -> None:
         self._simulated = simulated
         self._cycle_s = policy.cycle_s
         self._next_s = 0.0  # When the next regular cycle is due.
-        self._look_s = 0.0  # When the loop next checks whether a cycle is due early.
-        steers = policy.objective is not None
+        self._next_check_s = 0.0  # When the loop next checks whether a cycle is due early.
+        has_objective = policy.objective is not None
         finish_at_ms = policy.objective.finish_at_ms if policy.objective is not None else None
         ports = ThrottlePorts(
             live=simulated.live,
@@ -151,11 +151,13 @@ class _LoopRunner:
             throttles=simulated.throttles,
             orders=NoOrders(),
             journal=policy.journal if policy.journal is not None else MemoryJournal(),
-            observer=SilentWatcher(),
+            observer=SilentObserver(),
         )
         config = ThrottleConfig(
             # As in production: with an objective, moves without a throttle get one.
-            limits=replace(policy.limits, closed_loop=steers, throttles_all_moves=steers, finish_at_ms=finish_at_ms),
+            limits=replace(
+                policy.limits, closed_loop=has_objective, throttles_all_moves=has_objective, finish_at_ms=finish_at_ms
+            ),
             stall_limits=policy.stall_limits,
             writes_per_s_max=policy.writes_per_s_max,
         )
@@ -171,31 +173,31 @@ class _LoopRunner:
 
     def act(self) -> None:
         now_s = self._simulated.cluster.now_s
-        due_early = now_s >= self._look_s and self._loop.cycle_is_due()
+        due_early = now_s >= self._next_check_s and self._loop.cycle_is_due()
         if due_early or now_s >= self._next_s:
             # Regular cycles keep their schedule; an early cycle starts a new schedule.
             self._next_s = (now_s if due_early else self._next_s) + self._cycle_s
             self._loop.cycle()
-        if now_s >= self._look_s:
-            self._look_s = now_s + LOOK_EVERY_S
+        if now_s >= self._next_check_s:
+            self._next_check_s = now_s + CHECK_EVERY_S
         due_s = self._loop.next_due_s()
         if due_s is not None and due_s <= now_s:
             self._loop.tick()
 
 
 def capacities(world: World) -> dict[int, Capacity]:
-    """Returns the capacity of each broker's link and disks, as far as the tuner's settings tell it."""
+    """Returns the capacity of each broker's link and disks, for the brokers whose capacity the tuner's settings have."""
     return {
         b.broker: Capacity(
-            in_bytes_per_s=b.capacity_told_ratio * min(b.link_in_bytes_per_s, b.disk_write_bytes_per_s),
-            out_bytes_per_s=b.capacity_told_ratio * b.link_out_bytes_per_s,
+            in_bytes_per_s=b.configured_capacity_ratio * min(b.link_in_bytes_per_s, b.disk_write_bytes_per_s),
+            out_bytes_per_s=b.configured_capacity_ratio * b.link_out_bytes_per_s,
         )
         for b in world.brokers
-        if b.capacity_told_ratio is not None
+        if b.configured_capacity_ratio is not None
     }
 
 
-def _steering(simulated: SimulatedCluster, policy: LoopPolicy) -> SteeringController | None:
+def _steering(simulated: SimulatedEnvironment, policy: LoopPolicy) -> SteeringController | None:
     if policy.objective is None:
         return None
     broker_capacities = capacities(simulated.cluster.world)

@@ -37,7 +37,7 @@ class SimulatedSignals(SignalCache):
     def poll(self) -> int:
         arrived = self._stream.arrived()
         for signal in arrived:
-            self.take(signal)
+            self.add(signal)
         return len(arrived)
 
 
@@ -222,7 +222,7 @@ class NoOrders:
         pass
 
 
-class SilentWatcher:
+class SilentObserver:
     """An observer that records nothing."""
 
     def record_cycle(self, observation: Observation, memory: Memory, decisions: tuple[Decision, ...]) -> None:

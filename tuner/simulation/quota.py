@@ -4,7 +4,7 @@ A sensor is a row of buckets, each filled for one second. The rate is the sum of
 A bucket is emptied ``samples`` seconds after its last record. Kafka checks the rate before a fetch and records the bytes after
 it. So everything that fits into the window passes at line rate.
 
-Invariant: for one record per tick and checks at any moment, the results equal those of Kafka 4.2's ``SampledStat`` and
+Invariant: for one record per tick and checks at any moment, the results equal the results of Kafka 4.2's ``SampledStat`` and
 ``SimpleRate``. Within a tick the window keeps growing, and a bucket is emptied at its own time. Several records of a tick are
 merged: their bytes are spread evenly from the first to the last.
 

@@ -40,7 +40,7 @@ class Replicas:
         self._lists: Mapping[str, TopicThrottle] = {}
         # By side: the listed pairs, each encoded as partition × number of brokers + broker.
         self._listed_pairs = {side: np.zeros(0, dtype=np.int64) for side in Side}
-        # True: exactly the moving replicas count as listed, as with a tuner that keeps the lists exact.
+        # True: exactly the moving replicas are treated as listed, as with a tuner that keeps the lists exact.
         self.lists_follow_moves = False
         count = len(self.brokers)
         self.alive: Bools = np.ones(count, dtype=np.bool_)

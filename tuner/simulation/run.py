@@ -10,7 +10,7 @@ import structlog
 
 from tuner.simulation.cluster import Cluster
 from tuner.simulation.optimum import optimum_s
-from tuner.simulation.policy import Policy, SimulatedCluster
+from tuner.simulation.policy import Policy, SimulatedEnvironment
 from tuner.simulation.trace import Recorder, Trace
 from tuner.simulation.world import World
 
@@ -20,7 +20,7 @@ def run(
     policy: Policy,
     *,
     settle_s: float = 60.0,
-    watch: Callable[[SimulatedCluster], None] | None = None,
+    watch: Callable[[SimulatedEnvironment], None] | None = None,
 ) -> Trace:
     """Runs until the moves have ended and settled, or the world's time is over.
 
@@ -31,7 +31,7 @@ def run(
         watch: called after every tick, for checkers and progress bars; must not change anything.
     """
     cluster = Cluster(world)
-    simulated = SimulatedCluster.at(cluster)
+    simulated = SimulatedEnvironment.at(cluster)
     runner = policy.start(simulated)
     recorder = Recorder(cluster, optimum_s=optimum_s(world), policy=policy.name)
     writes = 0  # Until the end of the moves.
@@ -43,7 +43,7 @@ def run(
             runner.act()
             if cluster.moves_ended_s is None:
                 writes = simulated.throttles.writes
-            recorder.take(cluster.step())
+            recorder.add(cluster.step())
             if watch is not None:
                 watch(simulated)
     return recorder.trace(writes)

@@ -24,7 +24,7 @@ class CounterSample:
 
     at_ms: int
     written: Floats  # By partition.
-    gained: Floats  # By row, as the three after it.
+    gained: Floats  # Bytes that the replica has copied so far; by row, like the next three fields.
     lag: Floats
     reported_lag: Floats
     adding: Bools
@@ -40,20 +40,24 @@ class SideLoads:
         oldest, newest = history[0], history[-1]
         window_s = max((newest.at_ms - oldest.at_ms) / 1000, 1e-9)
         rate = (newest.written - oldest.written) / window_s
-        row_rate, source = rate[replicas.partition], replicas.leader[replicas.partition]
-        has_leader = source >= 0
-        # Rows whose replica is being added, rows whose replica was added within the window, and rows whose fetches count.
+        row_rate, leader_of_row = rate[replicas.partition], replicas.leader[replicas.partition]
+        has_leader = leader_of_row >= 0
+        # Rows with a replica that is being added, with one that was added within the window, and with fetches that count
+        # against a quota.
         adding = np.flatnonzero(newest.adding & has_leader)
         was_adding = np.logical_or.reduce([s.adding for s in history])
         done_rows = np.flatnonzero(was_adding & ~newest.adding & has_leader)
-        on_leader, on_follower = (
+        counted_on_leader, counted_on_follower = (
             np.flatnonzero(replicas.counted_on_leader),
             np.flatnonzero(replicas.counted_on_follower),
         )
         # The partitions of these rows: on the leader side a partition counts once, however many replicas it adds.
-        moving, listed = np.unique(replicas.partition[adding]), np.unique(replicas.partition[on_leader])
-        done = np.unique(replicas.partition[done_rows])
-        target, leader = replicas.broker, replicas.leader
+        moving_partitions, listed_partitions = (
+            np.unique(replicas.partition[adding]),
+            np.unique(replicas.partition[counted_on_leader]),
+        )
+        done_partitions = np.unique(replicas.partition[done_rows])
+        broker_of_row, leader_of_partition = replicas.broker, replicas.leader
 
         def by_side(on_followers: Floats | Ints, on_leaders: Floats | Ints) -> dict[Side, list[float]]:
             return {Side.FOLLOWER: on_followers.tolist(), Side.LEADER: on_leaders.tolist()}
@@ -62,22 +66,37 @@ class SideLoads:
             return np.bincount(brokers, minlength=count)
 
         self.remaining = by_side(
-            sums(target[adding], newest.lag[adding], count), sums(source[adding], newest.lag[adding], count)
+            sums(broker_of_row[adding], newest.lag[adding], count),
+            sums(leader_of_row[adding], newest.lag[adding], count),
         )
-        self.moving = by_side(count_by_broker(target[adding]), count_by_broker(leader[moving]))
-        self.listed = by_side(count_by_broker(target[on_follower]), count_by_broker(leader[listed]))
-        self.done = by_side(count_by_broker(target[done_rows]), count_by_broker(leader[done]))
+        self.moving = by_side(
+            count_by_broker(broker_of_row[adding]), count_by_broker(leader_of_partition[moving_partitions])
+        )
+        self.listed = by_side(
+            count_by_broker(broker_of_row[counted_on_follower]), count_by_broker(leader_of_partition[listed_partitions])
+        )
+        self.done = by_side(
+            count_by_broker(broker_of_row[done_rows]), count_by_broker(leader_of_partition[done_partitions])
+        )
         self.steady_state = by_side(
-            sums(target[on_follower], row_rate[on_follower], count), sums(source[on_leader], row_rate[on_leader], count)
+            sums(broker_of_row[counted_on_follower], row_rate[counted_on_follower], count),
+            sums(leader_of_row[counted_on_leader], row_rate[counted_on_leader], count),
         )
-        self.write = by_side(sums(target[adding], row_rate[adding], count), sums(leader[moving], rate[moving], count))
+        self.write = by_side(
+            sums(broker_of_row[adding], row_rate[adding], count),
+            sums(leader_of_partition[moving_partitions], rate[moving_partitions], count),
+        )
         self.lag_messages = (
-            sums(target[adding], newest.reported_lag[adding], count) / cluster.world.record_bytes
+            sums(broker_of_row[adding], newest.reported_lag[adding], count) / cluster.world.record_bytes
         ).tolist()
-        lag_by_partition = sums(replicas.partition[adding], newest.lag[adding], len(rate))[moving]
+        lag_by_partition = sums(replicas.partition[adding], newest.lag[adding], len(rate))[moving_partitions]
         self.largest = {
-            Side.FOLLOWER: _largest(cluster, target[adding], replicas.partition[adding], newest.lag[adding], rate),
-            Side.LEADER: _largest(cluster, leader[moving], moving, lag_by_partition, rate),
+            Side.FOLLOWER: _largest(
+                cluster, broker_of_row[adding], replicas.partition[adding], newest.lag[adding], rate
+            ),
+            Side.LEADER: _largest(
+                cluster, leader_of_partition[moving_partitions], moving_partitions, lag_by_partition, rate
+            ),
         }
 
 

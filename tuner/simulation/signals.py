@@ -1,11 +1,11 @@
 """Simulates the stream of signals, with the delays and losses that the world defines.
 
 Each scrape reads all brokers at once. The scrape of a broker may be lost, and the broker's signals arrive some seconds later. The
-fields have the meaning of the contract, with two differences. The world names what the client p99 covers (latency_signal.py).
-Request handlers are as busy as the broker's busiest direction was in the last scrape interval.
+fields have the meaning of the contract, with two differences. The world defines the time that the client p99 covers
+(latency_signal.py). Request handlers are as busy as the broker's busiest direction was in the last scrape interval.
 
 A step that spans a lost scrape is the sum of the steps between all scrapes. So a partition that began or ended its move within the
-step counts for its part of the time.
+step contributes only for its part of the time.
 """
 
 from __future__ import annotations

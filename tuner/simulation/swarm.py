@@ -1,8 +1,8 @@
 """Runs the production loop in thousands of small random worlds with faults, and collects violated invariants.
 
 The whole run is drawn from its seed (swarm_draw): a move of half a minute, the tuner's settings, and the mishaps. The tuner is
-killed and restarted, its journal fails, its clock is set, operators write throttles and give orders, brokers fail, signals
-stop. This module applies the tuner's mishaps to the loop; swarm_watch checks the invariants.
+killed and restarted, its journal fails, its clock jumps, operators write throttles and give orders, brokers fail, signals stop.
+This module applies the tuner's mishaps to the loop; swarm_watch checks the invariants.
 
 Invariant: the same seed gives the same run, so a failure can be repeated.
 """
@@ -19,8 +19,8 @@ from tuner.runtime.clock import Clock
 from tuner.runtime.throttle.loop import ThrottleConfig, ThrottleController, ThrottlePorts
 from tuner.runtime.throttle.ramp_executor import RampExecutor
 from tuner.runtime.throttle.steering_controller import SteeringController
-from tuner.simulation.policy import SimulatedCluster, ThrottlePolicyRunner, capacities
-from tuner.simulation.ports import SilentWatcher
+from tuner.simulation.policy import SimulatedEnvironment, ThrottlePolicyRunner, capacities
+from tuner.simulation.ports import SilentObserver
 from tuner.simulation.run import run
 from tuner.simulation.swarm_draw import DrawnRun, draw_run
 from tuner.simulation.swarm_watch import (
@@ -33,14 +33,14 @@ from tuner.simulation.swarm_watch import (
     find_leftovers,
 )
 
-SETTLE_S = 120.0  # A minute longer than the last mishap lasts.
+SETTLE_S = 120.0  # A minute longer than the longest mishap.
 _WRITES_PER_S_MAX = 50.0
 
 
 class SwarmRunner:
     """Runs the production loop and applies the mishaps to it."""
 
-    def __init__(self, simulated: SimulatedCluster, drawn: DrawnRun, findings: Findings) -> None:
+    def __init__(self, simulated: SimulatedEnvironment, drawn: DrawnRun, findings: Findings) -> None:
         self._simulated, self._drawn = simulated, drawn
         self.journal = SwarmJournal()
         self.throttles = WatchedThrottles(simulated, drawn, self.journal, findings)
@@ -52,7 +52,7 @@ class SwarmRunner:
         self._operator_writes = list(drawn.operator_writes)
         self._wakes_at_s: float | None = None  # When the process that was suspended in a write resumes.
         # Number of rates that a suspended process wrote after its successor had started.
-        self.late_predecessor_write = 0
+        self.late_predecessor_writes = 0
         self.loop: ThrottleController | None = self._start_loop()
 
     def act(self) -> None:
@@ -106,7 +106,7 @@ class SwarmRunner:
             # Only rates that are still managed are written: a late write to a restored rate would count as an external change
             # (docs/explanation/ownership-and-fencing.md).
             if rate is not None and side in self.loop.memory.owned and side not in operator_sides:
-                self.late_predecessor_write += 1
+                self.late_predecessor_writes += 1
                 self._simulated.cluster.controller.write(now_s, side, rate)
 
     def _clear_throttles(self, now_s: float) -> None:
@@ -143,7 +143,7 @@ class SwarmRunner:
             throttles=self.throttles,
             orders=self._orders,
             journal=self.journal,
-            observer=SilentWatcher(),
+            observer=SilentObserver(),
         )
         config = ThrottleConfig(
             limits=replace(drawn.limits, closed_loop=steering is not None, throttles_all_moves=steering is not None),
@@ -183,9 +183,9 @@ class SwarmPolicy:
     findings: Findings
     name: str = "rheostat"
     runner: SwarmRunner | None = None
-    simulated: SimulatedCluster | None = None
+    simulated: SimulatedEnvironment | None = None
 
-    def start(self, simulated: SimulatedCluster) -> ThrottlePolicyRunner:
+    def start(self, simulated: SimulatedEnvironment) -> ThrottlePolicyRunner:
         self.simulated, self.runner = simulated, SwarmRunner(simulated, self.drawn, self.findings)
         return self.runner
 

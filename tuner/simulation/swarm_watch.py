@@ -25,7 +25,7 @@ from tuner.core.outcome import Failure
 from tuner.journal.entries import Entry, decode_memory, encode_memory
 from tuner.journal.kafka_journal import JournalError
 from tuner.runtime.throttle.actuator import CONFIRM_S_MAX
-from tuner.simulation.policy import SimulatedCluster
+from tuner.simulation.policy import SimulatedEnvironment
 from tuner.simulation.ports import MemoryJournal, SimulatedThrottles, moves_of
 from tuner.simulation.swarm_draw import TICK_MS, DrawnRun
 from tuner.simulation.world import OperatorWrite
@@ -80,7 +80,9 @@ class ProcessSuspended(BaseException):
 class WatchedThrottles(SimulatedThrottles):
     """The simulated port, with a check of every write of the tuner."""
 
-    def __init__(self, simulated: SimulatedCluster, drawn: DrawnRun, journal: SwarmJournal, findings: Findings) -> None:
+    def __init__(
+        self, simulated: SimulatedEnvironment, drawn: DrawnRun, journal: SwarmJournal, findings: Findings
+    ) -> None:
         super().__init__(simulated.cluster)
         self._simulated = simulated
         self._drawn = drawn
@@ -179,7 +181,7 @@ class WatchedThrottles(SimulatedThrottles):
     def is_overwritten(self, operator: OperatorWrite) -> bool:
         """Returns whether an operator wrote over a managed rate.
 
-        A write at the same moment as one of the tuner does not count, because Kafka has no compare-and-set.
+        A write at the same moment as a write of the tuner is ignored, because Kafka has no compare-and-set.
         """
         mishaps, now_s = self._drawn.mishaps, self._simulated.cluster.now_s
         if mishaps.clock_by_s > 0 and now_s >= mishaps.clock_set_at_s:
@@ -192,7 +194,7 @@ class WatchedThrottles(SimulatedThrottles):
 
 
 def find_leftovers(
-    drawn: DrawnRun, throttles: WatchedThrottles, journal: SwarmJournal, simulated: SimulatedCluster
+    drawn: DrawnRun, throttles: WatchedThrottles, journal: SwarmJournal, simulated: SimulatedEnvironment
 ) -> list[str]:
     """Returns what the tuner left at the end of the run: rates, list entries, records, and operators' rates that are gone."""
     findings = []

@@ -118,7 +118,7 @@ class Recorder:
         self._remaining: list[float] = []
         self._moving: list[bool] = []
 
-    def take(self, tick: Tick) -> None:
+    def add(self, tick: Tick) -> None:
         """Adds a tick that has just ended."""
         cluster, series = self._cluster, self._series
         second = (cluster.ticks - 1) // self._ticks_per_s
@@ -144,7 +144,7 @@ class Recorder:
         self._remaining.append(float(cluster.replicas.lag_bytes[cluster.replicas.adding].sum()))
 
     def calm(self, config_writes: int, duration_s: float) -> Calm:
-        """Returns the measures of calm of the run so far.
+        """Returns how smoothly the throttles have worked so far; see calm.py.
 
         Args:
             config_writes: settings written during the moves.
@@ -169,10 +169,10 @@ class Recorder:
         )
 
     def clients(self, begin_s: float, end_s: float | None) -> ClientPhases:
-        """Returns the clients of the brokers that take part in the moves.
+        """Returns the latency and bytes of clients before, during and after the moves, on the brokers that take part in them.
 
-        Before the moves means the same seconds without the copied bytes, because most worlds begin with their moves, and the load
-        changes meanwhile. After them are the recorded seconds since their end.
+        Most worlds have no time before their moves, so "before" is computed for the seconds of the moves, without the copied bytes.
+        "After" is the recorded time since the end of the moves.
 
         Args:
             begin_s: start of the moves.

@@ -25,8 +25,8 @@ class BrokerSpec:
     link_out_bytes_per_s: float
     disk_write_bytes_per_s: float
     disk_read_bytes_per_s: float
-    capacity_told_ratio: float | None = (
-        1.0  # The capacity in the tuner's settings ÷ the true one; None: it is not told.
+    configured_capacity_ratio: float | None = (
+        1.0  # The capacity in the tuner's settings ÷ the true one; None: not in the settings.
     )
 
 
@@ -167,7 +167,7 @@ class LatencyModel:
     base_ms: float = 5.0
     objective_utilisation: float = 0.9
     queue_ratio: float = 1.0
-    utilisation_max: float = 0.99  # Higher utilisation counts as this value.
+    utilisation_max: float = 0.99  # Higher utilisation is limited to this value.
     # The utilisation at the objective of each broker, in the order of the world's; empty: ``objective_utilisation`` for all.
     own_utilisations: tuple[float, ...] = ()
 

@@ -35,5 +35,7 @@ def _read_disturbance(item: Any) -> Disturbance:
     kind = _KINDS.get(item.get("kind", "")) if isinstance(item, dict) else None
     if kind is None:
         raise ValueError(f"disturbances: expected one of {', '.join(_KINDS)}, found {str(item)[:80]}")
-    found: Disturbance = TypeAdapter(kind).validate_python({key: value for key, value in item.items() if key != "kind"})
-    return found
+    disturbance: Disturbance = TypeAdapter(kind).validate_python(
+        {key: value for key, value in item.items() if key != "kind"}
+    )
+    return disturbance

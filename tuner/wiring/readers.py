@@ -49,7 +49,7 @@ def profiles_watch(
     signals: SignalReader,
     weeks: WeekStore,
 ) -> ProfilesWatch:
-    """Returns a running watch, which hands what `rheostat learn` has published to ``signals`` and ``weeks``."""
+    """Returns a running watch, which passes the profiles and events of `rheostat learn` to ``signals`` and ``weeks``."""
 
     def hand_over(profiles: Mapping[int, BrokerProfile], events: Sequence[ChangeEvent]) -> None:
         signals.profiles = weeks.profiles = profiles

@@ -29,7 +29,7 @@ def lag_monitor(context: TermContext, status: LagStatusStore) -> LagMonitor:
 
 
 def _last_observation(context: TermContext) -> tuple[Observation, frozenset[BrokerSide]] | None:
-    """Returns what the last cycle observed, and the throttles that the tuner manages."""
+    """Returns the observation of the last cycle, and the throttles that the tuner manages."""
     result = context.observers.status.snapshot()
     return None if result.observation is None else (result.observation, frozenset(result.memory.owned))
 

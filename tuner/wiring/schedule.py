@@ -1,4 +1,4 @@
-"""Puts the settings of each period of ``tuner.schedule`` in force, without an end of the leadership term."""
+"""Applies the settings of each period of ``tuner.schedule`` without ending the leadership term."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def throttle_controller(context: TermContext, client: ClusterClient, memory: Mem
         DryRunThrottles(kafka_throttles) if settings.dry_run else FencedThrottles(kafka_throttles, context.journal)
     )
     writes_per_s_max = settings.config_writes_per_s_max
-    context.signals.counts_recoveries = settings.recovery == "act"
+    context.signals.includes_recoveries = settings.recovery == "act"
     ports = ThrottlePorts(
         live=context.live,
         signals=context.signals,

@@ -115,12 +115,12 @@ def estimate(
     """
     from rheostat.console.logs import set_up_logs
     from rheostat.plan.estimate.command import run_estimate
-    from rheostat.plan.estimate.report import EstimateQuestion
+    from rheostat.plan.estimate.report import EstimateOptions
     from rheostat.plan.estimate.sources import EstimateInputs
-    from rheostat.plan.estimate.start import StartQuestion
+    from rheostat.plan.estimate.start import StartOptions
 
     set_up_logs()
-    question = EstimateQuestion(
+    options = EstimateOptions(
         rate_bytes_per_s=throttle,
         time_s=within,
         share=share,
@@ -139,13 +139,13 @@ def estimate(
     )
     raise typer.Exit(
         run_estimate(
-            question,
+            options,
             inputs,
             plan=plan_file,
             config=config,
             current=current,
             measure_s=measure_s,
-            start=StartQuestion(when=start, plot=plot),
+            start=StartOptions(when=start, plot=plot),
             as_json=as_json,
         )
     )

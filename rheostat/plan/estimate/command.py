@@ -15,22 +15,22 @@ from rheostat.console.output import out, tell
 from rheostat.errors import BadInputError
 from rheostat.line_chart import write_plot
 from rheostat.plan.estimate import sources
-from rheostat.plan.estimate.report import EstimateQuestion, estimate_plan, to_record
+from rheostat.plan.estimate.report import EstimateOptions, estimate_plan, to_record
 from rheostat.plan.estimate.sources import EstimateFigures, EstimateInputs
-from rheostat.plan.estimate.start import StartQuestion, read_start_report
+from rheostat.plan.estimate.start import StartOptions, read_start_report
 from rheostat.plan.estimate.start_plot import draw_start
 from rheostat.start_report import to_record as start_report_record
 
 
 def run_estimate(
-    question: EstimateQuestion,
+    options: EstimateOptions,
     inputs: EstimateInputs,
     *,
     plan: Path | None,
     config: Path | None,
     current: Path | None,
     measure_s: float,
-    start: StartQuestion,
+    start: StartOptions,
     as_json: bool,
 ) -> int:
     """Prints the answer, and returns the exit code.
@@ -42,12 +42,12 @@ def run_estimate(
         measure_s: how long to watch the logs for write rates.
         start: when the move starts, for a forecast.
     """
-    question.check()
-    asked = start.parse(question, live=config is not None and current is None)
-    report = estimate_plan(_read_figures(inputs, plan, config, current, measure_s), question)
+    options.check()
+    requested_start = start.parse(options, live=config is not None and current is None)
+    report = estimate_plan(_read_figures(inputs, plan, config, current, measure_s), options)
     start_report = None
-    if asked is not None and config is not None:
-        start_report = read_start_report(load_settings(config), report, asked)
+    if requested_start is not None and config is not None:
+        start_report = read_start_report(load_settings(config), report, requested_start)
     if start.plot is not None and start_report is not None:
         write_plot(start.plot, draw_start(start_report))
     if as_json:

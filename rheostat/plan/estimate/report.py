@@ -29,7 +29,7 @@ _WHOLE_CLUSTER = "cluster"  # The only side of KIP-73's formula.
 
 
 @dataclass(frozen=True, slots=True)
-class EstimateQuestion:
+class EstimateOptions:
     """The limits that the operator sets for the reassignment. None: no limit.
 
     Attributes:
@@ -71,7 +71,7 @@ class EstimateQuestion:
 
 @dataclass(frozen=True, slots=True)
 class EstimateReport:
-    """The figures, the question, and both answers.
+    """The figures, the options, and both answers.
 
     Attributes:
         loads: the load of each side that copies data, by side.
@@ -79,7 +79,7 @@ class EstimateReport:
     """
 
     figures: EstimateFigures
-    question: EstimateQuestion
+    options: EstimateOptions
     kip73: RateEstimate[str]
     loads: Mapping[BrokerSide, SideLoad]
     per_side: RateEstimate[BrokerSide] | None
@@ -102,7 +102,7 @@ class EstimateReport:
     def response_rule(self) -> ResponseRule:
         figures = self.figures
         return ResponseRule(
-            figures.kip73.brokers, figures.response_bytes_max, figures.window_s, self.question.network_bytes_per_s
+            figures.kip73.brokers, figures.response_bytes_max, figures.window_s, self.options.network_bytes_per_s
         )
 
     @property
@@ -115,19 +115,19 @@ class EstimateReport:
         return EXIT_DONE if self.has_nothing_to_copy or self.best.verdict is RateVerdict.ENDS else EXIT_NOT_WELL
 
 
-def estimate_plan(figures: EstimateFigures, question: EstimateQuestion) -> EstimateReport:
-    """Returns both answers to the question.
+def estimate_plan(figures: EstimateFigures, options: EstimateOptions) -> EstimateReport:
+    """Returns both answers: KIP-73's and the one per side.
 
     Raises:
         BadInputError: the options do not fit together.
     """
-    question.check()
+    options.check()
     loads = side_loads(figures.partitions)
-    rate_max, time_s_max = question.rate_bytes_per_s_max, question.time_s
+    rate_max, time_s_max = options.rate_bytes_per_s_max, options.time_s
     whole_cluster = {_WHOLE_CLUSTER: figures.kip73.load()}
     return EstimateReport(
         figures=figures,
-        question=question,
+        options=options,
         kip73=estimate_rate(whole_cluster, rate_bytes_per_s_max=rate_max, time_s_max=time_s_max),
         loads=loads,
         per_side=estimate_rate(loads, rate_bytes_per_s_max=rate_max, time_s_max=time_s_max) if loads else None,
@@ -139,10 +139,10 @@ def estimate_plan(figures: EstimateFigures, question: EstimateQuestion) -> Estim
 
 def to_record(report: EstimateReport) -> dict[str, Any]:
     """Returns the report as a JSON object; each key ends with its unit."""
-    figures, question = report.figures, report.question
+    figures, options = report.figures, report.options
     return {
         "source": figures.source,
-        "question": {**asdict(question), "rate_bytes_per_s_max": question.rate_bytes_per_s_max},
+        "question": {**asdict(options), "rate_bytes_per_s_max": options.rate_bytes_per_s_max},
         "nothing_to_copy": report.has_nothing_to_copy,
         "kip73": {
             "move_ratio": figures.kip73.move_ratio,
@@ -159,7 +159,7 @@ def to_record(report: EstimateReport) -> dict[str, Any]:
 
 
 def _per_side_record(report: EstimateReport, estimate: RateEstimate[BrokerSide]) -> dict[str, Any]:
-    time_limit_s = report.question.time_s
+    time_limit_s = report.options.time_s
     rate = estimate.rate_bytes_per_s  # None without any limit; then no side has a duration.
     idle = idle_steady_state_bytes_per_s(report.figures.partitions)
     return {

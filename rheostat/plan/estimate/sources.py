@@ -111,8 +111,8 @@ def apply_overrides(figures: EstimateFigures, inputs: EstimateInputs) -> Estimat
     )
 
 
-def _override(value: float, given: float | None) -> float:
-    return value if given is None else given
+def _override(value: float, option: float | None) -> float:
+    return value if option is None else option
 
 
 # -- files ---------------------------------------------------------------------------------------------------------------

@@ -12,10 +12,10 @@ from rheostat.config.settings import Settings
 from rheostat.errors import BadInputError
 from rheostat.line_chart import check_plot_path
 from rheostat.plan.cluster_layout import open_cluster
-from rheostat.plan.estimate.report import EstimateQuestion, EstimateReport
+from rheostat.plan.estimate.report import EstimateOptions, EstimateReport
 from rheostat.profiles import UsableProfiles, read_profiles, select_usable
 from rheostat.start_report import StartReport, answer_start, brokers_of, copy_limits
-from rheostat.start_times import AskedStart, parse_start
+from rheostat.start_times import RequestedStart, parse_start
 from tuner.core.side_load import PlannedPartition
 from tuner.planning.copy_forecast import CopyLimits
 from tuner.settings.schedule_periods import find_period
@@ -23,7 +23,7 @@ from tuner.settings.tuner import TunerSettings
 
 
 @dataclass(frozen=True, slots=True)
-class StartQuestion:
+class StartOptions:
     """When the move starts.
 
     Attributes:
@@ -34,7 +34,7 @@ class StartQuestion:
     when: str | None = None
     plot: Path | None = None
 
-    def parse(self, question: EstimateQuestion, *, live: bool) -> AskedStart | None:
+    def parse(self, options: EstimateOptions, *, live: bool) -> RequestedStart | None:
         """Checks that the options fit together, and returns the start; None without --start.
 
         Args:
@@ -49,20 +49,20 @@ class StartQuestion:
             check_plot_path(self.plot)
         if self.when is None:
             return None
-        asked = parse_start(self.when, _now_ms(), "--start")
+        requested = parse_start(self.when, _now_ms(), "--start")
         if not live:
             raise BadInputError(
                 "--start: forecasts come from the live cluster: give --config, and leave out --current."
             )
-        if question.time_s is not None:
+        if options.time_s is not None:
             raise BadInputError(
                 "--start and --within: the rate of a forecast changes each hour, so it cannot answer which throttle ends the "
                 "move in time; leave one of them out."
             )
-        return asked
+        return requested
 
 
-def read_start_report(settings: Settings, report: EstimateReport, asked: AskedStart) -> StartReport | None:
+def read_start_report(settings: Settings, report: EstimateReport, requested: RequestedStart) -> StartReport | None:
     """Returns the answer; None if there is nothing to copy.
 
     Raises:
@@ -81,10 +81,10 @@ def read_start_report(settings: Settings, report: EstimateReport, asked: AskedSt
     return answer_start(
         partitions,
         usable,
-        throttle_limits(settings.tuner, report.question.rate_bytes_per_s_max, partitions, usable, now_ms),
-        asked,
+        throttle_limits(settings.tuner, report.options.rate_bytes_per_s_max, partitions, usable, now_ms),
+        requested,
         now_ms,
-        steers=settings.tuner.objective is not None,
+        has_objective=settings.tuner.objective is not None,
     )
 
 

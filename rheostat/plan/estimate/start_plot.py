@@ -14,7 +14,7 @@ from tuner.planning.copy_forecast import CopyPeriod, LoadCase
 from tuner.planning.start_time import StartEstimate, remaining_at
 
 _POINTS = 400
-_AFTER_MS = 3600 * 1000  # Drawn after the last end.
+_AFTER_MS = 3600 * 1000  # The plot continues for this time after the last end.
 _SHOWN_MS_MIN = 24 * 3600 * 1000
 
 

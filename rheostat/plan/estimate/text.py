@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rheostat.plan.estimate.report import EstimateQuestion, EstimateReport
+from rheostat.plan.estimate.report import EstimateOptions, EstimateReport
 from streaming.shared.contract import Side
 from streaming.shared.short_lists import join_names
 from streaming.shared.units import rate_text, share_text, size_text, span_text
@@ -27,7 +27,7 @@ def side_name(side: BrokerSide) -> str:
 
 def sentences(report: EstimateReport) -> list[str]:
     """Returns the more precise of the two answers."""
-    best, question = report.best, report.question
+    best, options = report.best, report.options
     if best.verdict is RateVerdict.NEVER_ENDS:
         return _explain_never_ends(report, best)
     if best.verdict is RateVerdict.TOO_SLOW:
@@ -37,43 +37,43 @@ def sentences(report: EstimateReport) -> list[str]:
             f"It ends at any rate from {_exact(best.rate_bytes_per_s_min)} up. With --throttle, the answer is the time; with "
             "--within, the rate."
         ]
-    limit = f" (limit: {span_text(question.time_s)})" if question.time_s is not None else ""
-    return [f"At {_exact(best.rate_bytes_per_s, question)} it takes {span_text(best.time_s)}{limit}."]
+    limit = f" (limit: {span_text(options.time_s)})" if options.time_s is not None else ""
+    return [f"At {_exact(best.rate_bytes_per_s, options)} it takes {span_text(best.time_s)}{limit}."]
 
 
 def _explain_never_ends(report: EstimateReport, best: RateEstimate[Any]) -> list[str]:
-    question, rate, min_rate = report.question, best.rate_bytes_per_s or 0, best.rate_bytes_per_s_min
+    options, rate, min_rate = report.options, best.rate_bytes_per_s or 0, best.rate_bytes_per_s_min
     # The smallest rate that ends is 1 byte/s above steady-state replication, hence ``min_rate - 1``.
     lines = [
-        f"At {_exact(rate, question)} it never ends: steady-state replication alone takes {rate_text(min_rate - 1)}"
+        f"At {_exact(rate, options)} it never ends: steady-state replication alone takes {rate_text(min_rate - 1)}"
         f"{_on_side(best.steady_state_side)}. The rate is {rate_text(min_rate - rate)} too low, and more time does not help.",
-        f"The smallest rate that ever ends is {_exact(min_rate, question)}.",
+        f"The smallest rate that ever ends is {_exact(min_rate, options)}.",
     ]
-    if best.rate_bytes_per_s_needed is not None and question.time_s is not None:
-        needed = _exact(best.rate_bytes_per_s_needed, question)
-        lines.append(f"To end within {span_text(question.time_s)} it takes {needed}.")
+    if best.rate_bytes_per_s_needed is not None and options.time_s is not None:
+        needed = _exact(best.rate_bytes_per_s_needed, options)
+        lines.append(f"To end within {span_text(options.time_s)} it takes {needed}.")
     return [*lines, *_explain_capacity(report, best)]
 
 
 def _explain_too_slow(report: EstimateReport, best: RateEstimate[Any]) -> list[str]:
-    question, rate, needed, time_s = report.question, best.rate_bytes_per_s, best.rate_bytes_per_s_needed, best.time_s
+    options, rate, needed, time_s = report.options, best.rate_bytes_per_s, best.rate_bytes_per_s_needed, best.time_s
     assert rate is not None
     assert needed is not None
     assert time_s is not None
-    assert question.time_s is not None
+    assert options.time_s is not None
     return [
-        f"The two limits cannot both be met: at most {_exact(rate, question)}, and done within {span_text(question.time_s)}. "
+        f"The two limits cannot both be met: at most {_exact(rate, options)}, and done within {span_text(options.time_s)}. "
         "Change one of them:",
-        f"  the time: {span_text(time_s)} is the shortest possible at that rate, {span_text(time_s - question.time_s)} more than "
+        f"  the time: {span_text(time_s)} is the shortest possible at that rate, {span_text(time_s - options.time_s)} more than "
         f"allowed{_slowest_side(best.slowest_side)};",
-        f"  or the rate: {_exact(needed, question)} ends it in time, {rate_text(needed - rate)} more than allowed.",
+        f"  or the rate: {_exact(needed, options)} ends it in time, {rate_text(needed - rate)} more than allowed.",
         *_explain_capacity(report, best),
     ]
 
 
 def _explain_capacity(report: EstimateReport, best: RateEstimate[Any]) -> list[str]:
     """Returns a sentence if even the whole capacity of a broker is not enough."""
-    capacity, needed = report.question.capacity_bytes_per_s, best.rate_bytes_per_s_needed
+    capacity, needed = report.options.capacity_bytes_per_s, best.rate_bytes_per_s_needed
     if capacity is None or max(needed or 0, best.rate_bytes_per_s_min) <= capacity:
         return []
     shortest_s = fluid_optimum_s(report.best_loads, capacity)
@@ -88,9 +88,9 @@ def _explain_capacity(report: EstimateReport, best: RateEstimate[Any]) -> list[s
     ]
 
 
-def _exact(bytes_per_s: int, question: EstimateQuestion | None = None) -> str:
+def _exact(bytes_per_s: int, options: EstimateOptions | None = None) -> str:
     """Returns the rate with all digits, for ``--throttle``: the rounded rate may be just too low to end."""
-    capacity = question.capacity_bytes_per_s if question is not None else None
+    capacity = options.capacity_bytes_per_s if options is not None else None
     share = "" if capacity is None else f", {share_text(bytes_per_s / capacity)} of capacity"
     return f"{rate_text(bytes_per_s)} ({bytes_per_s} bytes/s{share})"
 

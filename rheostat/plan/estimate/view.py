@@ -86,11 +86,11 @@ def _estimates_table(report: EstimateReport) -> Table:
             _rate(side_estimate.rate_bytes_per_s_min if side_estimate is not None else None),
         ),
     ]
-    if report.question.time_s is not None:
+    if report.options.time_s is not None:
         needed = side_estimate.rate_bytes_per_s_needed if side_estimate is not None else None
         rows.append(
             (
-                f"rate to end within {span_text(report.question.time_s)}",
+                f"rate to end within {span_text(report.options.time_s)}",
                 _rate(kip_estimate.rate_bytes_per_s_needed),
                 _rate(needed),
             )
@@ -110,7 +110,7 @@ def _estimates_table(report: EstimateReport) -> Table:
 
 def _throttles_table(report: EstimateReport) -> Table:
     """Returns the table of the throttles that data is copied through, the slowest first."""
-    time_s, rate = report.question.time_s, report.best.rate_bytes_per_s
+    time_s, rate = report.options.time_s, report.best.rate_bytes_per_s
 
     def slowness(side: BrokerSide) -> float:
         taken_s = drain_s(report.loads[side], report.rate_bytes_per_s)

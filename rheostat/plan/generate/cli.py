@@ -53,7 +53,7 @@ def generate(
 ) -> None:
     """Generates a plan that adds, drains, replaces or rebalances brokers and copies few bytes. Starts no move."""
     from rheostat.console.logs import set_up_logs
-    from rheostat.plan.estimate.report import EstimateQuestion
+    from rheostat.plan.estimate.report import EstimateOptions
     from rheostat.plan.generate.command import run_generate
     from rheostat.plan.generate.request import PlanRequest
 
@@ -71,7 +71,7 @@ def generate(
             request,
             overrides,
             # The plan is printed with an estimate of its duration.
-            EstimateQuestion(rate_bytes_per_s=throttle, time_s=within),
+            EstimateOptions(rate_bytes_per_s=throttle, time_s=within),
             write_bytes_per_s=write_rate,
             measure_s=measure_s,
             out=out,

@@ -15,7 +15,7 @@ from rheostat.errors import EXIT_DONE, BadInputError, CommandError
 from rheostat.limits.command import count_replicas
 from rheostat.limits.overrides import LimitOverrides, limit_text
 from rheostat.plan.cluster_layout import ClusterLayout, open_cluster, read_layout, read_log_bytes
-from rheostat.plan.estimate.report import EstimateQuestion, EstimateReport, estimate_plan
+from rheostat.plan.estimate.report import EstimateOptions, EstimateReport, estimate_plan
 from rheostat.plan.estimate.sources import EstimateFigures
 from rheostat.plan.generate.report import GeneratedPlanReport, plan_json, sentences, to_record
 from rheostat.plan.generate.request import PlanRequest
@@ -36,7 +36,7 @@ def run_generate(
     config: Path,
     request: PlanRequest,
     overrides: LimitOverrides,
-    question: EstimateQuestion,
+    options: EstimateOptions,
     *,
     write_bytes_per_s: float | None,
     measure_s: float,
@@ -47,12 +47,12 @@ def run_generate(
 
     Args:
         overrides: partition limits from the command line.
-        question: the limits for the time estimate.
+        options: the limits for the time estimate.
         write_bytes_per_s: write rate of each partition; None: measured during ``measure_s``.
         out: the file to write the plan to; None: standard output.
     """
     request.check()
-    question.check()
+    options.check()
     overrides.check()
     settings = load_settings(config)
     limits = overrides.apply_to(settings.limits) or PartitionLimits()
@@ -77,7 +77,7 @@ def run_generate(
             rates = measure_write_rates(client, settings, layout, measure_s, output.tell)
     if write_bytes_per_s is not None:
         rates = dict.fromkeys(sizes, write_bytes_per_s)
-    estimate = estimate_generated(layout, sizes, held_bytes_before, plan, rates, question)
+    estimate = estimate_generated(layout, sizes, held_bytes_before, plan, rates, options)
     report = GeneratedPlanReport(
         source=layout.source,
         plan=plan,
@@ -114,7 +114,7 @@ def estimate_generated(
     held_bytes: Mapping[int, float],
     plan: GeneratedPlan,
     write_rates: Mapping[TopicPartition, float],
-    question: EstimateQuestion,
+    options: EstimateOptions,
 ) -> EstimateReport | None:
     """Returns how long the plan takes; None: there is nothing to copy.
 
@@ -143,7 +143,7 @@ def estimate_generated(
     for key, state in layout.partitions.items():
         led_bytes_per_s[state.leader] = led_bytes_per_s.get(state.leader, 0.0) + write_rates.get(key, 0.0)
     kip = kip73_figures(len(planned), len(layout.partitions), held_bytes.values(), led_bytes_per_s.values())
-    return estimate_plan(EstimateFigures(layout.source, kip, tuple(planned)), question)
+    return estimate_plan(EstimateFigures(layout.source, kip, tuple(planned)), options)
 
 
 def check_nothing_moves(layout: ClusterLayout) -> None:

@@ -52,9 +52,9 @@ class PlanRequest:
             if value
         ]
         if len(options) != 1:
-            given = " and ".join(options) if options else "none"
+            found = " and ".join(options) if options else "none"
             raise BadInputError(
-                f"Give exactly one of --add-broker, --drain-broker, --replace, --rebalance; found {given}."
+                f"Give exactly one of --add-broker, --drain-broker, --replace, --rebalance; found {found}."
             )
         if self.tolerance is not None and (self.drain or self.replace):
             raise BadInputError(f"--tolerance: {options[0]} does not rebalance: leave --tolerance out")

@@ -21,9 +21,9 @@ from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL, CommandError
 from rheostat.limits.command import count_replicas
 from rheostat.orders import send
 from rheostat.plan.cluster_layout import ClusterLayout, raise_as_command_errors, read_layout
+from rheostat.quotas.calibrate.calibration_options import CalibrationOptions
 from rheostat.quotas.calibrate.own_topics import find_leftovers, is_run_active
 from rheostat.quotas.calibrate.preconditions import partitions_within_limits, quota_in_force, unrest_text
-from rheostat.quotas.calibrate.question import CalibrationQuestion
 from rheostat.quotas.calibrate.report import report_json
 from rheostat.quotas.calibrate.session import CLIENT_ID, calibrate, remove
 from rheostat.run.services import probe
@@ -39,21 +39,21 @@ _CLEANUP_S_MAX = 300.0  # For the last round and the deletion of its topics.
 _WATCH_S = 30.0
 
 
-def run_calibrate(config: Path, question: CalibrationQuestion, *, yes: bool, as_json: bool) -> int:
+def run_calibrate(config: Path, options: CalibrationOptions, *, yes: bool, as_json: bool) -> int:
     """Measures, prints the report, and returns the exit code: 1 without a proposal, or if topics are left."""
-    question.check()
+    options.check()
     check_can_confirm(yes=yes)
     settings = load_settings(config)
     with _open_client(settings) as client:
         layout = read_layout(client, settings, CLIENT_ID)
-        replication_factor = question.replicas(len(layout.brokers))
+        replication_factor = options.replicas(len(layout.brokers))
         _check_quiet(settings, layout)
-        bounds = _bounds(settings, question, layout, replication_factor)
+        bounds = _bounds(settings, options, layout, replication_factor)
         leftovers = _removable_leftovers(client, settings)
-        confirm(_changes(question, bounds, replication_factor, leftovers), yes=yes)
-        send.submit(settings, send.begin_trial(QuotaTrialKind.CALIBRATE, question.for_s + _CLEANUP_S_MAX))
+        confirm(_changes(options, bounds, replication_factor, leftovers), yes=yes)
+        send.submit(settings, send.begin_trial(QuotaTrialKind.CALIBRATE, options.for_s + _CLEANUP_S_MAX))
         _remove_leftovers(client, settings, leftovers)
-        report = calibrate(settings, client, question, bounds, replication_factor)
+        report = calibrate(settings, client, options, bounds, replication_factor)
     if as_json:
         out(json.dumps(report_json(report), indent=2))
     else:
@@ -100,11 +100,11 @@ def _check_quiet(settings: Settings, layout: ClusterLayout) -> None:
         raise CommandError(f"The cluster is not quiet: {unrest}. Nothing was changed. Try again when this has ended.")
     client = QuotaClient(settings.kafka, CLIENT_ID)
     try:
-        found = quota_in_force(client.mutation_quotas(), settings.kafka, CLIENT_ID)
+        quota = quota_in_force(client.mutation_quotas(), settings.kafka, CLIENT_ID)
     finally:
         client.close()
-    if found is not None:
-        entity, rate = found
+    if quota is not None:
+        entity, rate = quota
         raise CommandError(
             f"The quota of {entity}, {rate:g} partitions/s, would limit the calibration, so the result would be this quota "
             f"and not what the controller sustains. Nothing was changed. Exempt the client id {CLIENT_ID}, or remove the "
@@ -120,18 +120,18 @@ def _check_quiet(settings: Settings, layout: ClusterLayout) -> None:
 
 
 def _bounds(
-    settings: Settings, question: CalibrationQuestion, layout: ClusterLayout, replication_factor: int
+    settings: Settings, options: CalibrationOptions, layout: ClusterLayout, replication_factor: int
 ) -> CalibrationBounds:
     allowed = partitions_within_limits(
         count_replicas(layout), settings.limits.limits(), len(layout.brokers), replication_factor
     )
-    partitions_max = min(question.partitions_max, allowed)
-    if partitions_max < question.partitions_min:
+    partitions_max = min(options.partitions_max, allowed)
+    if partitions_max < options.partitions_min:
         raise CommandError(
             f"The partition limits (section limits) leave room for {allowed} partitions with {replication_factor} replicas, too "
             "few for a calibration. Nothing was changed. `rheostat limits` shows the limits."
         )
-    return CalibrationBounds(partitions_max=partitions_max, sizes=question.sizes)
+    return CalibrationBounds(partitions_max=partitions_max, sizes=options.sizes)
 
 
 def _removable_leftovers(client: TopicMutationClient, settings: Settings) -> list[str]:
@@ -174,11 +174,11 @@ def _removal_text(leftovers: Sequence[str]) -> str:
 
 
 def _changes(
-    question: CalibrationQuestion, bounds: CalibrationBounds, replication_factor: int, leftovers: Sequence[str]
+    options: CalibrationOptions, bounds: CalibrationBounds, replication_factor: int, leftovers: Sequence[str]
 ) -> list[str]:
     return [
         *([_removal_text(leftovers)] if leftovers else []),
-        f"Create, extend and delete topics for up to {span_text(question.for_s)}, with at most {bounds.partitions_max} partitions "
+        f"Create, extend and delete topics for up to {span_text(options.for_s)}, with at most {bounds.partitions_max} partitions "
         f"of {count_text(replication_factor, 'replica')} at once, at rising rates until the objective is exceeded.",
         "Meanwhile other clients may wait longer for topic creations. All topics are deleted at the end.",
     ]

@@ -1,7 +1,7 @@
 """Watches the controller during a calibration: the latency of the probe, the controller's metrics, and trouble of brokers.
 
-Two threads collect: the creation probe sends its requests all the time, and a second thread reads the JMX agents every second. The
-main thread asks ``check`` a few times a second, and stops the load at once if it returns a verdict.
+Two threads collect: the creation probe sends requests continuously, and a second thread reads the JMX agents every second. The main
+thread asks ``check`` a few times a second, and stops the load at once if it returns a verdict.
 
 Invariant: no answer to the probe is trouble. Without answers the load cannot be judged, whatever is the cause: a controller that
 hangs, a missing right, or a probe that pauses after an error.
@@ -68,7 +68,7 @@ class CalibrationGuard:
         self._monotonic = monotonic
         self._samples: list[LoadSample] = []
         self._baselines: IdleBaselines = {}
-        self._rest: LoadSample | None = None
+        self._idle_load: LoadSample | None = None
         self._brokers: frozenset[int] = frozenset()
         self._brokers_due_s = 0.0
         self._step_from_s = self._watched_from_s = monotonic()
@@ -95,15 +95,15 @@ class CalibrationGuard:
     def begin_step(self) -> None:
         self._step_from_s = self._monotonic()
 
-    def learn_rest(self) -> float | None:
-        """Takes the time since ``begin_step`` as the state without load; returns the probe's p90 (ms), None if not measured."""
+    def learn_idle_load(self) -> float | None:
+        """Uses the time since ``begin_step`` as the baseline without load. Returns the probe's p90 (ms); None: not measured."""
         samples = self._step_samples()
         probe_p90_ms = self.step_p90_ms()
         self._baselines = learn_idle_baselines(cluster_wide_of(samples, probe_p90_ms), {})
-        self._rest = samples[-1] if samples else None
+        self._idle_load = samples[-1] if samples else None
         return probe_p90_ms
 
-    def with_probe_limit(self, limit_ms: float) -> None:
+    def set_probe_limit(self, limit_ms: float) -> None:
         self.objective = replace(self.objective, create_probe_p90_ms_max=limit_ms)
 
     def step_p90_ms(self) -> float | None:
@@ -128,12 +128,13 @@ class CalibrationGuard:
         return GuardVerdict(str(pressure), pressure) if pressure is not None and pressure.ratio > 1 else None
 
     def trouble(self) -> str | None:
-        """Returns the trouble of brokers since the start, or the silence of the controller, as text; None without any."""
+        """Returns the trouble of brokers since the start, or the silence of the controller, as text; None if there is no
+        trouble."""
         silence_s = self._monotonic() - max(self._watched_from_s, self._log.answered_at_s or 0.0)
         if silence_s > max(_SILENCE_S_MAX, _SILENCE_LIMITS_MAX * (self._limit_s or 0.0)):
             return f"the controller has not answered rheostat's own requests for {silence_s:.1f} s, so the load cannot be judged"
-        if self._rest is not None and self._samples:
-            grown = grown_troubles(self._rest, self._samples[-1])
+        if self._idle_load is not None and self._samples:
+            grown = grown_troubles(self._idle_load, self._samples[-1])
             if grown:
                 return "; ".join(grown)
         now_s = self._monotonic()
@@ -156,7 +157,7 @@ class CalibrationGuard:
         return self._log.took_s(self._step_from_s, self._monotonic(), self._limit_s)
 
     def _step_samples(self) -> list[LoadSample]:
-        """Returns the samples since ``begin_step``, and the one before, from which counters are compared."""
+        """Returns the samples since ``begin_step``, and the last earlier sample, with which counters are compared."""
         first = next((n for n, s in enumerate(self._samples) if s.at_s >= self._step_from_s), None)
         return [] if first is None else self._samples[max(0, first - 1) :]
 

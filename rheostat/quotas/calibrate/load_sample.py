@@ -22,7 +22,7 @@ class LoadSample:
         queue: mean wait in the event queue (ms) and number of events, since the start of the JVM; ``create`` is the same for
             CreateTopics requests.
         apply_lag_ms: lag of the slowest node behind the metadata log.
-        troubles: counts that must not grow, by their text.
+        troubles: counters that must not grow, by a text for the operator.
     """
 
     at_s: float

@@ -1,7 +1,7 @@
 """Sends mutations at a set rate, from several connections through all brokers.
 
 Each request is due at a fixed time, whatever happened to the earlier ones. So a slow controller makes requests late instead of
-lowering the rate unnoticed, and the achieved rate shows how much it could not follow.
+silently lowering the rate, and the achieved rate shows how far it fell behind.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class PhaseResult:
     Attributes:
         done: which mutations succeeded, by their place in the list.
         duration_s: from the first due time to the last answer, and not less than the planned time of the mutations sent.
-        error: the first error; None without any.
+        error: the first error; None if there was none.
     """
 
     done: tuple[int, ...]

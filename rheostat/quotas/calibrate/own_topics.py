@@ -24,7 +24,7 @@ from tuner.core.operator_orders import QuotaTrial
 MARKER = {"retention.ms": "3600599"}
 _REMOVE_S_MAX = 180.0
 _PAUSE_S = 0.5
-_EMPTY_LISTINGS_MIN = 3  # Before no topic counts as left.
+_EMPTY_LISTINGS_MIN = 3  # So many listings must show no topic before the removal is complete.
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,10 +39,10 @@ def quota_in_force(
     quotas: Mapping[QuotaEntity, float], kafka: KafkaSettings, client_id: str
 ) -> tuple[QuotaEntity, float] | None:
     """Returns the quota that would limit the calibration; None: no quota does."""
-    found = resolve_quota(quotas, kafka.sasl_username or ANONYMOUS, client_id)
-    if found is None or found[2] >= UNLIMITED_PER_S:
+    quota = resolve_quota(quotas, kafka.sasl_username or ANONYMOUS, client_id)
+    if quota is None or quota[2] >= UNLIMITED_PER_S:
         return None
-    return found[0], found[2]
+    return quota[0], quota[2]
 
 
 def partitions_within_limits(

@@ -52,7 +52,7 @@ def report_json(report: CalibrationReport) -> dict[str, Any]:
 
 
 def settings_text(report: CalibrationReport) -> str | None:
-    """Returns the section of the settings file that lets rheostat share the total; None without a proposal."""
+    """Returns the section of the settings file with which rheostat divides the total among the tenants; None without a proposal."""
     if report.proposal is None:
         return None
     limit_ms = report.objective.create_probe_p90_ms_max
@@ -79,17 +79,17 @@ def proposal_lines(report: CalibrationReport) -> list[str]:
         lines.append(f"The calibration ended early: {report.ended_early}.")
     if not report.measures_controller:
         lines.append(
-            "No JMX agent of the active controller answers, so only the latency of rheostat's own requests was the objective: "
+            "No JMX agent of the active controller answers, so only the latency of rheostat's own requests was measured: "
             "name the controllers in collector.endpoints."
         )
     proposal = report.proposal
     if proposal is None:
-        lines.append("No quota is proposed, because not every kind of mutation kept the objective at some rate.")
+        lines.append("No quota is proposed, because at least one kind of mutation missed the objective at every rate.")
         return lines
     worst = proposal.worst
     partitions = "1 partition" if worst.size == 1 else f"{worst.size} partitions"
     lines += [
-        f"Total: {proposal.total_per_s:g} partitions/s. The worst case decides: {KIND_TEXTS[worst.kind]} with {partitions} per "
+        f"Total: {proposal.total_per_s:g} partitions/s. The worst case limits it: {KIND_TEXTS[worst.kind]} with {partitions} per "
         f"topic kept the objective up to {worst.low_per_s:.3g}/s. {RESERVE_RATIO:.0%} of it stays in reserve for elections and "
         "other work of the controller.",
         f"Quota of each tenant: controller_mutation_rate={proposal.tenant_per_s:g}. {proposal.tenants} tenants share "

@@ -19,9 +19,9 @@ class RequestLog(ProbeWindow):
     """Keeps all requests of the probe. The probe's thread writes; the main thread reads.
 
     Attributes:
-        requests: those that count, in the order of their answers.
+        requests: the requests that are used for the latency, in the order of their answers.
         pending: the request that waits for its answer, with ``took_s`` 0; None: none waits.
-        answered_at_s: when the last answer arrived, also of a request that does not count; None: none has.
+        answered_at_s: when the last answer arrived, even if its request is not used for the latency; None: no answer yet.
     """
 
     def __init__(self) -> None:
@@ -35,10 +35,10 @@ class RequestLog(ProbeWindow):
         self.requests.append(request)
 
     def took_s(self, since_s: float, now_s: float, limit_s: float | None) -> list[float]:
-        """Returns how long the requests took that waited at any time since then, and the implied ones; sorted.
+        """Returns the sorted latencies (s) of all requests that waited at some time since ``since_s``, and of the implied requests.
 
         Args:
-            limit_s: a pending request counts once it has waited for longer, since its latency is unknown until then; None: never.
+            limit_s: a pending request is included once it has waited for longer than this; None: never.
         """
         # A request that began before the step and was answered in it has waited for the controller in this step.
         waited = [request for request in self.requests if request.at_s + request.took_s >= since_s]
@@ -49,7 +49,7 @@ class RequestLog(ProbeWindow):
 
 
 def p90_ms(took_s: Sequence[float]) -> float | None:
-    """Returns the p90 of these latencies (s, sorted) in ms; None without any."""
+    """Returns the p90 of these latencies (s, sorted) in ms; None if there are none."""
     return 1000 * took_s[math.ceil(0.9 * len(took_s)) - 1] if took_s else None
 
 

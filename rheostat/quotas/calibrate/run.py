@@ -66,7 +66,7 @@ class CalibrationRun:
         self._guard = guard
         self._deadline_s = deadline_s
         self._notify = notify
-        self._number = 1  # Of the last topic; 0 is the probe's, and 1 the trial's.
+        self._number = 1  # Number of the last topic; 0 is the probe's, and 1 the trial's.
 
     def run(self) -> str | None:
         """Measures until all rates are known. Returns why it ended early; None: it is complete."""

@@ -13,10 +13,10 @@ from rheostat.console.output import tell
 from rheostat.errors import CommandError
 from rheostat.orders import send
 from rheostat.quotas.agents import AgentReader
+from rheostat.quotas.calibrate.calibration_options import CalibrationOptions
 from rheostat.quotas.calibrate.guard import CalibrationGuard
 from rheostat.quotas.calibrate.mutation_load import MutationLoad
 from rheostat.quotas.calibrate.own_topics import RunName, RunTopics, find_leftovers, remove_topics
-from rheostat.quotas.calibrate.question import CalibrationQuestion
 from rheostat.quotas.calibrate.report import CalibrationReport
 from rheostat.quotas.calibrate.request_log import LoggedPing, RequestLog
 from rheostat.quotas.calibrate.run import CalibrationRun
@@ -31,16 +31,16 @@ from tuner.runtime.mutation_quota.creation_probe import CreationProbe
 from tuner.runtime.observe.cluster_reader import read_quota_windows
 
 CLIENT_ID = "rheostat-calibrate"
-_REST_S = 6.0
+_IDLE_S = 6.0
 _READY_S_MAX = 15.0
-_REST_RATIO_MAX = 0.8  # A controller that is busier without the calibration leaves nothing to measure.
+_IDLE_PRESSURE_MAX = 0.8  # If the controller is busier than this without load, nothing can be measured.
 _REMOVED_PER_S = 20.0
 
 
 def calibrate(
     settings: Settings,
     client: TopicMutationClient,
-    question: CalibrationQuestion,
+    options: CalibrationOptions,
     bounds: CalibrationBounds,
     replication_factor: int,
 ) -> CalibrationReport:
@@ -53,15 +53,15 @@ def calibrate(
     brokers = client.brokers()
     window = _quota_window(client)
     quota_settings = settings.tuner.mutation_quota
-    objective = question.objective(None if quota_settings is None else quota_settings.objective.for_policy())
+    objective = options.objective(None if quota_settings is None else quota_settings.objective.for_policy())
     agents = AgentReader(settings, {endpoint.node: endpoint.host for endpoint in brokers})
     log = RequestLog()
     guard = CalibrationGuard(client, agents, log, objective)
-    # The ping needs a topic that exists; it alters nothing of it.
+    # The ping needs an existing topic, and changes nothing in that topic.
     ping = ControllerPing(settings.kafka, f"{CLIENT_ID}-probe", topics.name(0))
     creation_probe = CreationProbe(LoggedPing(ping, log), rng=random.Random(), window=log)
     load = MutationLoad(settings.kafka, CLIENT_ID, [endpoint.node for endpoint in brokers])
-    deadline_s = time.monotonic() + question.for_s
+    deadline_s = time.monotonic() + options.for_s
     run = CalibrationRun(topics, bounds, load, guard, deadline_s=deadline_s, notify=tell)
     left = list[str]()
     proposal: QuotaProposal | None = None
@@ -72,10 +72,10 @@ def calibrate(
             _make_probe_topic(client, topics, topics.name(0))
             creation_probe.start()
             guard.start()
-            rest_p90_ms = _measure_rest(guard)
+            rest_p90_ms = _measure_idle(guard)
             ended_early = run.run()
         estimates = estimate_rates(run.steps)
-        proposal = propose_quota(estimates, question.tenants, window.samples, window.window_s)
+        proposal = propose_quota(estimates, options.tenants, window.samples, window.window_s)
     finally:
         # The first Ctrl-C must not interrupt the cleanup, also if an earlier one caused it.
         with DeferredInterrupts(first_only=True):
@@ -163,7 +163,7 @@ def _make_probe_topic(client: TopicMutationClient, topics: RunTopics, topic: str
         threading.Event().wait(0.2)
 
 
-def _measure_rest(guard: CalibrationGuard) -> float:
+def _measure_idle(guard: CalibrationGuard) -> float:
     """Measures the state without load, and sets the limit of the probe's latency if none is given. Returns the p90 in ms.
 
     Raises:
@@ -171,16 +171,16 @@ def _measure_rest(guard: CalibrationGuard) -> float:
     """
     tell("Measuring the controller without load.")
     guard.begin_step()
-    threading.Event().wait(_REST_S)
-    p90_ms = guard.learn_rest()
+    threading.Event().wait(_IDLE_S)
+    p90_ms = guard.learn_idle_load()
     if p90_ms is None:
         raise CommandError(
             "The latency of the controller cannot be measured: the right AlterConfigs on the calibration's topics may be missing."
         )
     if guard.objective.create_probe_p90_ms_max is None:
-        guard.with_probe_limit(float(round(max(2 * p90_ms, p90_ms + 50))))
+        guard.set_probe_limit(float(round(max(2 * p90_ms, p90_ms + 50))))
     pressure = guard.step_pressure()
-    if pressure is not None and pressure.ratio > _REST_RATIO_MAX:
+    if pressure is not None and pressure.ratio > _IDLE_PRESSURE_MAX:
         raise CommandError(
             f"The controller is busy without the calibration: {pressure}. Try again at a quieter time, or give a higher "
             "--latency-max."

@@ -1,4 +1,4 @@
-"""History: means over ten minutes, which the stream makes from signals; the process `learn` and people read them.
+"""History: means over ten minutes, which the stream computes from signals. `rheostat learn` and operators read them.
 
 There is one record per cluster and period. A later record of the same period replaces the earlier one, for example after signals
 of an outage have arrived. A number that could not be measured is None, never 0. Means weigh each signal equally.
@@ -19,7 +19,7 @@ class BrokerHistory:
     """One broker over one period: means, unless a name ends in _max or a comment says otherwise. Five significant digits."""
 
     broker: NodeId
-    signals: Count  # Number of signals that count; each window end counts once.
+    signals: Count  # Number of signals used; each window end is used once.
     client_in_bytes_per_s: Number | None = None
     client_out_bytes_per_s: Number | None = None
     replication_in_bytes_per_s: Number | None = None
@@ -40,8 +40,10 @@ class BrokerHistory:
     produce_p99_ms: Number | None = None  # The median of the signals' p99.
     produce_p99_ms_max: Number | None = None
     request_handler_idle_ratio: Number | None = None
-    moving_partitions_max: Number | None = None  # Of the side with more of them; also replicas that recover.
-    lag_sum_messages: Number | None = None  # Of replicas in normal replication.
+    moving_partitions_max: Number | None = (
+        None  # On the side with more moving partitions; includes recovering replicas.
+    )
+    lag_sum_messages: Number | None = None  # Only replicas in normal replication.
     lag_slope_messages_per_s: Number | None = None  # Mean of the trends over five minutes.
 
 

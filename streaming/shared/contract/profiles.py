@@ -36,11 +36,11 @@ class LoadForecast:
 
 @dataclass(frozen=True, slots=True)
 class LearnedCapacity:
-    """The most bytes/s that clients and replication together have used in one direction of a broker with latency in order.
+    """The highest rate of clients and replication together in one direction of a broker while its latency was normal.
 
     Attributes:
-        bytes_per_s: the largest half-minute.
-        seen_at_ms: when it was seen; epoch.
+        bytes_per_s: mean of the busiest half-minute.
+        seen_at_ms: time of that half-minute; epoch.
     """
 
     bytes_per_s: Number
@@ -79,9 +79,9 @@ class BrokerProfile:
 
 
 class ChangedMeasure(StrEnum):
-    REPLICATION_LAG = "replication_lag"  # Messages, of replicas in normal replication.
+    REPLICATION_LAG = "replication_lag"  # In messages, for replicas in normal replication.
     CLIENT_LATENCY = "client_latency"  # Produce p99, ms, while no broker copies.
-    MUTATION_RATE = "mutation_rate"  # Partitions/s of a tenant.
+    MUTATION_RATE = "mutation_rate"  # Partitions/s that a tenant creates and deletes.
 
 
 @dataclass(frozen=True, slots=True)

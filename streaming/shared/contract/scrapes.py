@@ -89,7 +89,7 @@ MUTATION_REFUSED_FROM_VERSION: Mapping[str, int] = MappingProxyType(
 
 
 class Metric:
-    """Sample names: those of the JMX exporter with rheostat's rules, and the collector's own (prefix ``rheostat_``)."""
+    """Sample names of the JMX exporter with rheostat's rules, and of the collector itself (prefix ``rheostat_``)."""
 
     LEADER_THROTTLED = "kafka_server_leaderreplication_byte_rate"
     FOLLOWER_THROTTLED = "kafka_server_followerreplication_byte_rate"
@@ -165,7 +165,7 @@ class Metric:
     # Lags of the replicas that the record's broker follows and that no reassignment adds; adding_… are those that one adds.
     LAG_SUM = "rheostat_lag_sum_messages"
     LAG_MAX = "rheostat_lag_max_messages"
-    LAG_PARTITIONS = "rheostat_lag_partitions"  # With a known lag.
+    LAG_PARTITIONS = "rheostat_lag_partitions"  # Partitions with a known lag.
     LAG_ADDING_SUM = "rheostat_lag_adding_sum_messages"
     LAG_ADDING_PARTITIONS = "rheostat_lag_adding_partitions"
     LAG_THREADS = "rheostat_lag_threads"
@@ -178,7 +178,7 @@ class Metric:
     LAG_THREAD_ADDING_PARTITIONS = "rheostat_lag_thread_adding_partitions"
     LAG_THREAD_BYTES = "rheostat_lag_thread_bytes_total"  # FetcherStats BytesPerSec.
     # LAG_PARTITION_…: of one of the partitions with the largest lags (labels partition=, topic=, and for the lag also fetcher=,
-    # source= if the agent reports the thread). Offset and size are those of the leader.
+    # source= if the agent reports the thread). Offset and size are measured on the leader.
     LAG_PARTITION = "rheostat_lag_partition_messages"
     LAG_PARTITION_END_OFFSET = "rheostat_lag_partition_end_offset"
     LAG_PARTITION_SIZE = "rheostat_lag_partition_size_bytes"

@@ -47,14 +47,14 @@ class BrokerSignal:
     client_out_bytes_per_s: Number | None = None
     network_in_bytes_per_s: Number | None = None  # All listeners plus the bytes it fetches as a follower.
     network_out_bytes_per_s: Number | None = None
-    # The newest step only: between the last two scrapes. The same rates without ``step_`` cover the whole window.
+    # These rates cover only the newest step, between the last two scrapes. The same rates without ``step_`` cover the whole window.
     step_s: Number | None = None
     step_reassignment_in_bytes_per_s: Number | None = None
     step_reassignment_out_bytes_per_s: Number | None = None
     step_network_in_bytes_per_s: Number | None = None
     step_network_out_bytes_per_s: Number | None = None
     produce_p99_ms: Number | None = None  # From Kafka's decaying histogram, which remembers minutes.
-    produce_mean_ms: Number | None = None  # Requests answered in this window; None without any.
+    produce_mean_ms: Number | None = None  # Over the requests answered in this window; None if there were none.
     fetch_p99_ms: Number | None = None
     request_handler_idle_ratio: Number | None = None
     isr_shrinks_per_s: Number | None = None
@@ -80,7 +80,7 @@ class MoveStep:
     gained_bytes: Number
     written_bytes: Number  # Bytes written to the leaders of the moving partitions.
     remaining_bytes: Number  # At the end of the step.
-    # The part of recovering partitions in these three.
+    # The part of these three values that belongs to recovering partitions.
     recovering_gained_bytes: Number = 0.0
     recovering_written_bytes: Number = 0.0
     recovering_remaining_bytes: Number = 0.0
@@ -109,7 +109,8 @@ class MoveSignal:
     listed_partitions: Count  # Partitions whose bytes count against this side's quota, in the newest scrape.
     done_partitions: Count = 0  # Partitions that moved earlier in this window and no longer do.
     remaining_bytes: Number | None = None
-    # The part of the two fields above of partitions that are not being reassigned: their replicas were in sync and recover.
+    # The part of the two fields above that belongs to recovering partitions, whose replicas were in sync and are not being
+    # reassigned.
     recovering_partitions: Count = 0
     recovering_bytes: Number | None = None
     # Σ ConsumerLag of the adding replicas. Follower side only; stale while that side's throttle delays fetches.
@@ -150,16 +151,16 @@ class FetcherThreadLag:
     adding_partitions: Number | None = None
     adding_lag_sum_messages: Number | None = None
     fetched_bytes_per_s: Number | None = None  # Everything that the thread copies, added replicas included.
-    lag_max_s: Number | None = None  # Of its partitions in ReplicationSignal.worst.
-    trend: LagTrend | None = None  # Of lag_sum_messages, over the window.
+    lag_max_s: Number | None = None  # Largest lag of its partitions in ReplicationSignal.worst.
+    trend: LagTrend | None = None  # Trend of lag_sum_messages over the window.
 
 
 @dataclass(frozen=True, slots=True)
 class LaggingPartition:
     """One replica that the broker follows and that no reassignment adds.
 
-    The write rates are those of the leader. ``lag_s`` and ``lag_bytes`` follow from them: messages ÷ messages written per second,
-    and messages × mean bytes of the messages that were written in the window.
+    The write rates are measured on the leader. ``lag_s`` and ``lag_bytes`` follow from them: messages ÷ messages written per
+    second, and messages × mean bytes of the messages that were written in the window.
     """
 
     topic: Text
@@ -192,12 +193,14 @@ class ReplicationSignal:
     partitions: Number | None = None  # Partitions with a known lag.
     lag_sum_messages: Number | None = None
     lag_max_messages: Number | None = None
-    lag_sum_bytes: Number | None = None  # Of the partitions in ``worst`` only, so it may be too low.
-    lag_max_s: Number | None = None  # Of the partitions in ``worst``.
+    lag_sum_bytes: Number | None = None  # Only the partitions in ``worst``, so it may be too low.
+    lag_max_s: Number | None = None  # Largest lag of the partitions in ``worst``.
     adding_partitions: Number | None = None
     adding_lag_sum_messages: Number | None = None
-    trend: LagTrend | None = None  # Of the sum, over the window.
-    trend_5min: LagTrend | None = None  # Of the sum, from a scrape every 25 s; ``span_s`` tells how much was measured.
+    trend: LagTrend | None = None  # Trend of the sum over the window.
+    trend_5min: LagTrend | None = (
+        None  # Trend of the sum, from a scrape every 25 s; ``span_s``: the time that was measured.
+    )
     thread_count: Number | None = None  # All fetcher threads with a known lag; ``threads`` may hold fewer.
     # Threads of the source brokers with the largest lags, all threads of one source together.
     threads: Annotated[tuple[FetcherThreadLag, ...], LimitedItems] = ()
@@ -229,7 +232,7 @@ class ControllerSignal:
     mutations_rejected_per_s: Number | None = None  # Requests answered with THROTTLING_QUOTA_EXCEEDED, all tenants.
     idle_ratio: Number | None = None
     metadata_lag_ms: Number | None = None
-    # Means over the requests answered in this window, including those that a quota refused at once; None without any.
+    # Means over the requests answered in this window, including requests that a quota refused at once; None if there were none.
     create_mean_ms: Number | None = None  # CreateTopics, until its records are committed; includes forwarded requests.
     delete_mean_ms: Number | None = None  # DeleteTopics.
     addition_mean_ms: Number | None = None  # CreatePartitions, which adds partitions to a topic.
@@ -239,13 +242,15 @@ class ControllerSignal:
     create_requests_per_s: Number | None = None
     delete_requests_per_s: Number | None = None
     addition_requests_per_s: Number | None = None
-    # Those in a version that Kafka delays instead of refusing (MUTATION_REFUSED_FROM_VERSION); None without any.
+    # Requests in a version that Kafka delays instead of refusing (MUTATION_REFUSED_FROM_VERSION); None if there were none.
     old_create_requests_per_s: Number | None = None
     old_delete_requests_per_s: Number | None = None
     old_addition_requests_per_s: Number | None = None
-    refusable_requests_per_s: Number | None = None  # Those in a newer version, all three kinds; None without any.
-    # Rises and falls of the numbers of partitions and topics from scrape to scrape, while this node was active. At least so many:
-    # what is created and deleted between two scrapes is not seen.
+    refusable_requests_per_s: Number | None = (
+        None  # Requests of all three kinds in a newer version; None if there were none.
+    )
+    # Increases and decreases of the numbers of partitions and topics from scrape to scrape, while this node was active. They are
+    # lower bounds, because topics that are created and deleted between two scrapes are not seen.
     partitions_created_per_s: Number | None = None
     partitions_deleted_per_s: Number | None = None
     topics_created_per_s: Number | None = None

@@ -1,4 +1,4 @@
-"""The admin calls that rheostat makes, with typed values and typed errors. wire.py sends the requests.
+"""The admin calls that rheostat makes, with typed values and typed errors. cluster_connection.py sends the requests.
 
 Invariant: a response that is empty because a right is missing is reported as a missing right. kafka-python passes it on as
 "nothing there" (``describe_configs`` returns ``{}``, ``describe_log_dirs`` ``[]``), so this module reads the error codes itself.
@@ -42,6 +42,7 @@ from streaming.shared.kafka.answers import (
     read_log_sizes,
     read_or_error,
 )
+from streaming.shared.kafka.cluster_connection import ClusterConnection
 from streaming.shared.kafka.settings import KafkaSettings
 from streaming.shared.kafka.values import (
     Append,
@@ -54,7 +55,6 @@ from streaming.shared.kafka.values import (
     Subtract,
     Unreachable,
 )
-from streaming.shared.kafka.wire import Wire
 from streaming.shared.log_dirs import LogDirCopy
 
 # Resource name of the cluster-wide default of broker settings, for which kafka-python has no method.
@@ -82,7 +82,7 @@ class ClusterClient:
     """An admin connection to a cluster. Not thread-safe: each control loop has its own."""
 
     def __init__(self, settings: KafkaSettings, client_id: str) -> None:
-        self._wire = Wire(settings, client_id)
+        self._connection = ClusterConnection(settings, client_id)
 
     def __enter__(self) -> Self:
         return self
@@ -93,14 +93,14 @@ class ClusterClient:
         self.close()
 
     def close(self) -> None:
-        self._wire.close()
+        self._connection.close()
 
     # -- state of the cluster -----------------------------------------------------------------------------------------
 
     def brokers(self) -> list[Endpoint]:
         """Returns the brokers that are alive and unfenced now."""
         # describe_cluster would include fenced brokers, which cannot serve replicas.
-        answer = self._wire.send_any(
+        answer = self._connection.send_any(
             "describe the cluster", MetadataRequest(topics=[], allow_auto_topic_creation=False)
         )
         return [Endpoint(int(b.node_id), str(b.host), int(b.port)) for b in answer.brokers]
@@ -115,7 +115,7 @@ class ClusterClient:
         if named == []:
             return []
         request = MetadataRequest(topics=named, allow_auto_topic_creation=False)
-        answer = self._wire.send_any("list partitions", request)
+        answer = self._connection.send_any("list partitions", request)
         states = []
         for topic in answer.topics:
             if topic.error_code == kafka_names.ERROR_TOPIC_AUTHORIZATION_FAILED:
@@ -144,7 +144,7 @@ class ClusterClient:
         if not named:
             return {}
         request = MetadataRequest(topics=named, allow_auto_topic_creation=False)
-        answer = self._wire.send_any("read topic ids", request)
+        answer = self._connection.send_any("read topic ids", request)
         return {
             str(t.name): str(t.topic_id)
             for t in answer.topics
@@ -166,7 +166,7 @@ class ClusterClient:
                 for name, code in kafka_names.OPERATIONS.items()
                 if code not in {int(o) for o in topic.authorized_operations}
             ]
-            for topic in self._wire.send_any("list rights on topics", request).topics
+            for topic in self._connection.send_any("list rights on topics", request).topics
         }
         return {topic: missing for topic, missing in missing_by_topic.items() if missing}
 
@@ -187,7 +187,7 @@ class ClusterClient:
             operation=ACLOperation.ANY,
             permission_type=ACLPermissionType.ANY,
         )
-        answer = self._wire.send_any("describe ACLs", request)
+        answer = self._connection.send_any("describe ACLs", request)
         if answer.error_code == kafka_names.ERROR_SECURITY_DISABLED:
             return None
         raise_for_code(answer.error_code, "Describe on Cluster", "to describe ACLs")
@@ -223,7 +223,7 @@ class ClusterClient:
 
     def _find_coordinator(self, key: str, key_type: int, *, right: str, call: str) -> None:
         """Checks that Kafka lets this client find a coordinator. A refusal is reported as the missing ``right`` for ``call``."""
-        answer = self._wire.send_any(
+        answer = self._connection.send_any(
             "find a coordinator", FindCoordinatorRequest(key=key, key_type=key_type, coordinator_keys=[key])
         )
         # Only newer versions of the response have a list of coordinators.
@@ -242,7 +242,7 @@ class ClusterClient:
         try:
             if not self.partitions([kafka_names.GROUPS_TOPIC]):
                 return 0  # The cluster has never had a group.
-            description = self._wire.call("describe a group", lambda admin: admin.describe_groups([group])).get(
+            description = self._connection.call("describe a group", lambda admin: admin.describe_groups([group])).get(
                 group, {}
             )
         except MissingPermission:
@@ -292,8 +292,8 @@ class ClusterClient:
 
     def _list_reassignments(self) -> dict[TopicPartition, tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]]:
         """Returns all, adding and removing replicas of the partitions being reassigned."""
-        answer = self._wire.send_any(
-            "list reassignments", ListPartitionReassignmentsRequest(timeout_ms=self._wire.timeout_ms, topics=None)
+        answer = self._connection.send_any(
+            "list reassignments", ListPartitionReassignmentsRequest(timeout_ms=self._connection.timeout_ms, topics=None)
         )
         raise_for_code(answer.error_code, "Describe on Cluster", "to list reassignments")
         return {
@@ -320,12 +320,12 @@ class ClusterClient:
 
     def _log_sizes(self, requests: Mapping[int, Any]) -> dict[int, dict[TopicPartition, int] | ClusterError]:
         """The response's ``offset_lag`` is not used, because Kafka reports 0 for every replica that is still catching up."""
-        answers = self._wire.send_each("describe log dirs", requests)
+        answers = self._connection.send_each("describe log dirs", requests)
         return {broker: read_or_error(answer, read_log_sizes) for broker, answer in answers.items()}
 
     def log_dir_copies(self, brokers: Iterable[int]) -> dict[int, tuple[LogDirCopy, ...] | ClusterError]:
         """Returns the copies between log directories of each broker (KIP-113). A broker's answer names all of its partitions."""
-        answers = self._wire.send_each(
+        answers = self._connection.send_each(
             "describe log dirs", {b: DescribeLogDirsRequest(topics=None) for b in set(brokers)}
         )
         return {broker: read_or_error(answer, read_log_dir_copies) for broker, answer in answers.items()}
@@ -360,7 +360,7 @@ class ClusterClient:
             for leader, topics in by_leader.items()
         }
         offsets: dict[TopicPartition, int] = {}
-        for answer in self._wire.send_each("list offsets", requests).values():
+        for answer in self._connection.send_each("list offsets", requests).values():
             if isinstance(answer, ClusterError):
                 continue
             for topic in answer.topics:
@@ -380,7 +380,7 @@ class ClusterClient:
             b: DescribeConfigsRequest(resources=[(kafka_names.RESOURCE_BROKER, str(b), names)], include_synonyms=False)
             for b in set(brokers)
         }
-        answers = self._wire.send_each("describe broker configs", requests)
+        answers = self._connection.send_each("describe broker configs", requests)
         configs = {broker: read_or_error(answer, _broker_configs) for broker, answer in answers.items()}
         return {
             broker: by_resource if isinstance(by_resource, ClusterError) else by_resource.get(str(broker), {})
@@ -417,7 +417,7 @@ class ClusterClient:
         request = DescribeConfigsRequest(
             resources=[(kafka_names.RESOURCE_TOPIC, name, settings) for name in names], include_synonyms=False
         )
-        return read_configs(self._wire.send_any("describe topic configs", request), "DescribeConfigs on Topic")
+        return read_configs(self._connection.send_any("describe topic configs", request), "DescribeConfigs on Topic")
 
     def alter_broker_configs(
         self, changes: Mapping[int, Mapping[str, Change]], *, validate_only: bool = False
@@ -436,7 +436,7 @@ class ClusterClient:
             )
             for broker, configs in changes.items()
         }
-        answers = self._wire.send_each("alter broker configs", requests)
+        answers = self._connection.send_each("alter broker configs", requests)
         return {broker: read_alter_result(answer, "AlterConfigs on Cluster") for broker, answer in answers.items()}
 
     def default_config(self, key: str) -> str | None:
@@ -448,7 +448,7 @@ class ClusterClient:
         request = DescribeConfigsRequest(
             resources=[(kafka_names.RESOURCE_BROKER, CLUSTER_DEFAULT, [key])], include_synonyms=False
         )
-        answer = self._wire.send_any("describe the cluster's default configs", request)
+        answer = self._connection.send_any("describe the cluster's default configs", request)
         config = read_configs(answer, "DescribeConfigs on Cluster").get(CLUSTER_DEFAULT, {}).get(key)
         is_default = config is not None and config.source == kafka_names.SOURCE_DYNAMIC_DEFAULT_BROKER
         return config.value if config is not None and is_default else None
@@ -468,7 +468,7 @@ class ClusterClient:
             ],
             validate_only=validate_only,
         )
-        answer = self._wire.send_any("alter topic configs", request)
+        answer = self._connection.send_any("alter topic configs", request)
         return {
             str(r.resource_name): error_for_code(
                 r.error_code, r.error_message, "AlterConfigs on Topic", "to alter topic configs"
@@ -498,7 +498,7 @@ class ClusterClient:
             topic = NewTopic(name, partitions, replication_factor, topic_configs=dict(configs))
             return admin.create_topics([topic], validate_only=validate_only, raise_errors=False)
 
-        answer = self._wire.call(f"create topic {name}", create)
+        answer = self._connection.call(f"create topic {name}", create)
         for topic in answer["topics"]:
             code = topic["error_code"]
             if code != kafka_names.ERROR_TOPIC_ALREADY_EXISTS:

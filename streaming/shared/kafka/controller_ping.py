@@ -35,7 +35,7 @@ class ControllerPing(ClusterClient):
     def connect(self, broker: int) -> ClusterError | None:
         """Connects to the broker with a request that it answers itself, so that a later ping measures the controller only."""
         request = MetadataRequest(topics=[], allow_auto_topic_creation=False)
-        answer = self._wire.send_isolated(f"connect to broker {broker}", broker, request)
+        answer = self._connection.send_isolated(f"connect to broker {broker}", broker, request)
         return answer if isinstance(answer, ClusterError) else None
 
     def ping(self, broker: int) -> ClusterError | None:
@@ -47,7 +47,7 @@ class ControllerPing(ClusterClient):
             resources=[(kafka_names.RESOURCE_TOPIC, self._topic, [])], validate_only=True
         )
         purpose = f"alter nothing of {self._topic}"
-        answer = self._wire.send_isolated(purpose, broker, request)
+        answer = self._connection.send_isolated(purpose, broker, request)
         if isinstance(answer, ClusterError):
             return answer
         for result in answer.responses:

@@ -20,5 +20,5 @@ class DefaultConfigClient(ClusterClient):
             validate_only=False,
         )
         return read_alter_result(
-            self._wire.send_any("alter the cluster's default configs", request), "AlterConfigs on Cluster"
+            self._connection.send_any("alter the cluster's default configs", request), "AlterConfigs on Cluster"
         )

@@ -1,4 +1,4 @@
-"""Measures how far followers are behind."""
+"""Measures the lag of in-sync followers."""
 
 from __future__ import annotations
 

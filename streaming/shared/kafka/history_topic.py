@@ -13,7 +13,7 @@ from streaming.shared.contract import ContractError, HistoryPeriod, decode_histo
 
 _POLL_MS = 500
 _SILENCE_S_MAX = 10.0
-# How many of the newest records are searched for a key, before all records of the time are.
+# A key is searched in this many of the newest records first, and then in all records of the time range.
 _NEWEST = (20, 500)
 
 
@@ -23,7 +23,7 @@ class HistoryTopic:
     Its methods raise ``KafkaError``, ``RuntimeError`` or ``OSError`` if Kafka does not answer. A missing topic has no records.
 
     Attributes:
-        refused: number of records that are no readable periods.
+        refused: number of records that could not be read as periods.
     """
 
     def __init__(self, consumer: KafkaConsumer, topic: str) -> None:
@@ -36,8 +36,8 @@ class HistoryTopic:
         self.refused = 0
 
     def periods(self, cluster: str, since_ms: int) -> Iterator[HistoryPeriod]:
-        """Yields the cluster's periods that end after ``since_ms``, as they are in the topic: a later one replaces an earlier one
-        of the same start. ``new_periods`` then continues after them."""
+        """Yields the cluster's periods that end after ``since_ms``, in the order of the topic. A later period replaces an earlier
+        one with the same start. ``new_periods`` then continues after them."""
         partitions = self._assign()
         # A period is written after its end.
         starts = self._offsets_at(partitions, since_ms)
@@ -51,7 +51,7 @@ class HistoryTopic:
             yield from self._decoded(records, cluster)
 
     def newest_values(self, key: bytes, since_ms: int) -> Iterator[bytes]:
-        """Yields the values of this key that were written after ``since_ms``, those of a partition newest first."""
+        """Yields the values of this key that were written after ``since_ms``. Within a partition the newest comes first."""
         partitions = self._assign()
         begins = self._offsets_at(partitions, since_ms)
         ends: dict[TopicPartition, int] = self._consumer.end_offsets(partitions) if partitions else {}
@@ -70,18 +70,20 @@ class HistoryTopic:
         return partitions
 
     def _offsets_at(self, partitions: Iterable[TopicPartition], at_ms: int) -> dict[TopicPartition, int]:
-        """Returns the offset of the first record of each partition that is not older; the end offset if there is none."""
+        """Returns for each partition the offset of the first record that is not older than ``at_ms``; the end offset if there is
+        none."""
         partitions = list(partitions)
         if not partitions:
             return {}
         ends = self._consumer.end_offsets(partitions)
-        found = self._consumer.offsets_for_times(dict.fromkeys(partitions, max(0, at_ms)))
-        return {p: min(ends[p], record.offset) if record is not None else ends[p] for p, record in found.items()}
+        offsets = self._consumer.offsets_for_times(dict.fromkeys(partitions, max(0, at_ms)))
+        return {p: min(ends[p], record.offset) if record is not None else ends[p] for p, record in offsets.items()}
 
     def _until_end(
         self, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int] | None = None
     ) -> Iterator[Any]:
-        """Yields the records from ``starts`` to before ``ends``; without ``ends``, to the current end or a little more."""
+        """Yields the records from ``starts`` to before ``ends``. Without ``ends`` it reads to the current end, or slightly
+        beyond."""
         if not starts:
             return
         limits, ends = ends, self._consumer.end_offsets(list(starts)) if ends is None else ends

@@ -50,10 +50,10 @@ class PlacingClient(ClusterClient):
                     configs=[creatable.CreatableTopicConfig(name=key, value=value) for key, value in configs.items()],
                 )
             ],
-            timeout_ms=self._wire.timeout_ms // 2,  # ``send_any`` waits half of the time for each of two brokers.
+            timeout_ms=self._connection.timeout_ms // 2,  # ``send_any`` waits half of the time for each of two brokers.
             validate_only=False,
         )
-        answer = self._wire.send_any(f"create topic {topic}", request)
+        answer = self._connection.send_any(f"create topic {topic}", request)
         for result in answer.topics:
             if result.error_code in AUTHORIZATION_ERRORS:
                 raise MissingPermission(f"Create on Topic {topic}", f"to create topic {topic}")

@@ -17,9 +17,9 @@ from kafka.protocol.admin import AlterClientQuotasRequest, DescribeClientQuotasR
 from streaming.shared import kafka_names
 from streaming.shared.contract.quotas import Default, EntityName, QuotaEntity
 from streaming.shared.kafka.answers import error_for_code, raise_for_code
+from streaming.shared.kafka.cluster_connection import ClusterConnection
 from streaming.shared.kafka.settings import KafkaSettings
 from streaming.shared.kafka.values import ClusterError
-from streaming.shared.kafka.wire import Wire
 
 
 class QuotaClient:
@@ -30,10 +30,10 @@ class QuotaClient:
     """
 
     def __init__(self, settings: KafkaSettings, client_id: str) -> None:
-        self._wire = Wire(settings, client_id)
+        self._connection = ClusterConnection(settings, client_id)
 
     def close(self) -> None:
-        self._wire.close()
+        self._connection.close()
 
     def mutation_quotas(self) -> dict[QuotaEntity, float]:
         """Returns the mutation quotas (partitions/s) by entity; entities without one are absent.
@@ -42,7 +42,9 @@ class QuotaClient:
             MissingPermission: DescribeConfigs on Cluster.
             Unreachable: the cluster did not answer in time.
         """
-        answer = self._wire.send_any("describe client quotas", DescribeClientQuotasRequest(components=[], strict=False))
+        answer = self._connection.send_any(
+            "describe client quotas", DescribeClientQuotasRequest(components=[], strict=False)
+        )
         raise_for_code(answer.error_code, "DescribeConfigs on Cluster", "to describe client quotas")
         # The response holds all client quotas, including quotas of ip entities, which have other keys.
         entries = ((e.entity, {str(v.key): float(v.value) for v in e.values}) for e in answer.entries or ())
@@ -66,7 +68,7 @@ class QuotaClient:
         if not changes:
             return {}
         entries = [_entry(entity, rate) for entity, rate in changes.items()]
-        answer = self._wire.send_any(
+        answer = self._connection.send_any(
             "alter client quotas", AlterClientQuotasRequest(entries=entries, validate_only=validate_only)
         )
         return {

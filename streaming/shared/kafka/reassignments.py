@@ -67,10 +67,10 @@ class ReassignmentClient(ClusterClient):
             for topic, topic_targets in _by_topic(replicas).items()
         ]
         call = "to alter reassignments"
-        answer = self._wire.send_any(
+        answer = self._connection.send_any(
             "alter reassignments",
             AlterPartitionReassignmentsRequest(
-                timeout_ms=self._wire.timeout_ms,
+                timeout_ms=self._connection.timeout_ms,
                 allow_replication_factor_change=allow_replication_factor_change,
                 topics=topics,
             ),
@@ -92,8 +92,9 @@ class ReassignmentClient(ClusterClient):
             MissingPermission: Alter on Cluster, for reassignments and elections.
         """
         call = "to alter reassignments"
-        answer = self._wire.send_any(
-            "alter no reassignments", AlterPartitionReassignmentsRequest(timeout_ms=self._wire.timeout_ms, topics=[])
+        answer = self._connection.send_any(
+            "alter no reassignments",
+            AlterPartitionReassignmentsRequest(timeout_ms=self._connection.timeout_ms, topics=[]),
         )
         raise_for_code(answer.error_code, _ALTER, call)
 
@@ -125,9 +126,11 @@ class ReassignmentClient(ClusterClient):
             for topic, numbers in _by_topic(dict.fromkeys(keys)).items()
         ]
         call = "to elect leaders"
-        answer = self._wire.send_any(
+        answer = self._connection.send_any(
             "elect leaders",
-            ElectLeadersRequest(election_type=_PREFERRED, topic_partitions=topics, timeout_ms=self._wire.timeout_ms),
+            ElectLeadersRequest(
+                election_type=_PREFERRED, topic_partitions=topics, timeout_ms=self._connection.timeout_ms
+            ),
         )
         raise_for_code(answer.error_code, _ALTER, call)
         results = {
@@ -152,7 +155,7 @@ class ReassignmentClient(ClusterClient):
     def disks(self, brokers: Iterable[int]) -> dict[int, tuple[Disk, ...] | ClusterError]:
         """Returns the volumes of each broker's working log directories; empty for brokers before 3.3, which report no sizes."""
         # Kafka reports the volumes even if the request names no topic.
-        answers = self._wire.send_each(
+        answers = self._connection.send_each(
             "describe log dirs", {b: DescribeLogDirsRequest(topics=[]) for b in set(brokers)}
         )
         read: Callable[[Any], tuple[Disk, ...]] = _disks

@@ -1,11 +1,11 @@
-"""Finds replicas that recover: they are assigned, have left the ISR, and their broker is alive with a working disk.
+"""Finds recovering replicas: assigned replicas that have left the ISR, on a living broker with a working disk.
 
 The collector measures the bytes that such a replica lacks, and the tuner decides how fast it may copy them. Reading all partitions
 of a large cluster takes seconds, so a finder reads them only when the list of living brokers has changed. Between two such reads
 it reads only the topics that have recovering replicas, and those that another reader of all partitions has named (``note``).
 
-A broker may leave and return again and again. For ``ABSENT_S_MAX`` after it has left, its replicas still count as recovering, so
-that no setting changes with each of its lives.
+A broker may leave and return repeatedly. For ``ABSENT_S_MAX`` after it has left, its replicas are still treated as recovering, so
+that its restarts change no settings.
 
 A replica may never come back, for example because its fetcher has failed. If the replicas of a broker gain no byte for
 ``STUCK_S_MIN``, they are *stuck* and no longer count as recovering, until one of them grows.
@@ -27,10 +27,10 @@ from streaming.shared.contract import TopicPartition
 from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.kafka.values import ClusterError, PartitionState
 
-# Most partitions with recovering replicas that are reported: the least urgent ones, because the others must not wait for a
-# throttle. After the loss of a rack there may be a hundred thousand.
+# At most this many partitions with recovering replicas are reported: the least urgent ones, because the more urgent ones must not
+# wait for a throttle. After the loss of a rack there may be a hundred thousand.
 PARTITIONS_MAX = 10_000
-LOOK_EVERY_S = 1.0
+CHECK_EVERY_S = 1.0
 ABSENT_S_MAX = 60.0
 MIN_IN_SYNC_S_MAX = 60.0  # After this time min.insync.replicas is read again.
 MIN_IN_SYNC_DEFAULT = 1
@@ -38,24 +38,24 @@ STUCK_S_MIN = 600.0
 PROGRESS_EVERY_S = 60.0  # Interval of the readings that show which brokers are stuck.
 _TOPICS_PER_REQUEST = 200
 _UNKNOWN = (frozenset[int](), 1 << 62)  # Partitions that lack an unknown number of bytes come last.
-# A look that took long is followed by a pause of this multiple, so that a large cluster is not read all the time. The pause has an
-# upper bound, because the rule about min.insync.replicas must not rest on old readings.
-_REST_PER_LOOK = 10.0
+# The pause after a slow check is this multiple of its duration, so that a large cluster is not read all the time. The pause has an
+# upper bound, because the rule about min.insync.replicas needs recent readings.
+_REST_PER_CHECK = 10.0
 _REST_S_MAX = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class RecoveringReplicas:
-    """The recovering replicas as of one look.
+    """The recovering replicas that one check has found.
 
     Attributes:
-        partitions: the partitions with recovering replicas (``PartitionState.recovering``), the most urgent first. Of more than
-            ``PARTITIONS_MAX``, the least urgent ones.
+        partitions: the partitions with recovering replicas (``PartitionState.recovering``), the most urgent first. If there are
+            more than ``PARTITIONS_MAX``, only the least urgent ones.
         min_in_sync: min.insync.replicas of their topics.
-        lacking_bytes: the bytes that the recovering replicas of a partition lacked when they were found, as far as it is known.
+        lacking_bytes: the bytes that the recovering replicas of a partition lacked when they were found, where this is known.
         left_out: the number of further, more urgent partitions.
         stuck: brokers whose replicas are out of sync and gain nothing; ``partitions`` does not have these replicas.
-        number: grows by one with each look that found replicas that did not recover before, or bytes that were unknown before.
+        number: grows by one with each check that found replicas that did not recover before, or bytes that were unknown before.
     """
 
     partitions: tuple[PartitionState, ...] = ()
@@ -67,7 +67,7 @@ class RecoveringReplicas:
 
 
 class RecoveryFinder:
-    """Looks for recovering replicas again and again; see the module docstring."""
+    """Looks for recovering replicas repeatedly; see the module docstring."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class RecoveryFinder:
             reads_details: whether ``result`` has min.insync.replicas and the lacking bytes.
         """
         self.result = RecoveringReplicas()
-        self._looked_at_s = float("-inf")  # When the last look without an error began.
+        self._checked_at_s = float("-inf")  # When the last check without an error began.
         self.detail_error: ClusterError | None = None  # Why min.insync.replicas of some topics is unknown.
         self._client = client
         self._reads_details = reads_details
@@ -101,21 +101,21 @@ class RecoveryFinder:
         self._progress_at_s = float("-inf")
         # Topics with recovering replicas that are stuck, or beyond ``PARTITIONS_MAX``.
         self._unreported_topics = frozenset[str]()
-        self._next_full_s = self._next_look_s = float("-inf")
+        self._next_full_s = self._next_check_s = float("-inf")
 
     def note(self, states: Iterable[PartitionState]) -> None:
         """Notes the topics with replicas outside the ISR, from a reading of all partitions that was made for another purpose."""
         self._noted = frozenset(s.topic for s in states if len(s.isr) < len(s.replicas))
 
     def run(self, stop: threading.Event, on_error: Callable[[ClusterError | None], None]) -> None:
-        """Looks once a second, or less often if a look takes long, until ``stop`` is set.
+        """Checks once a second, or less often if a check takes long, until ``stop`` is set.
 
         Args:
-            on_error: called after each look, with its error.
+            on_error: called after each check, with its error.
         """
-        while not stop.wait(LOOK_EVERY_S):
+        while not stop.wait(CHECK_EVERY_S):
             try:
-                self.look()
+                self.check()
             except ClusterError as error:
                 on_error(error)
             except Exception as error:  # noqa: BLE001 - without its thread, the last result would stay for ever
@@ -123,8 +123,8 @@ class RecoveryFinder:
             else:
                 on_error(self.detail_error)
 
-    def look(self) -> None:
-        """Updates ``result``, unless the last look was so long that a pause is due.
+    def check(self) -> None:
+        """Updates ``result``, unless the last check took so long that a pause is due.
 
         Raises:
             ClusterError: the cluster does not answer, or a right is missing; ``result`` stays as it is.
@@ -138,60 +138,61 @@ class RecoveryFinder:
                 self._publish(states, brokers, began_s)
             finally:
                 self._next_full_s = self._rest_until_s(began_s)
-            self._brokers = brokers  # Only now, so that a read that has failed is repeated.
-            # Another broker may have answered, and may not know yet that a broker has returned. So the next look reads these again.
+            self._brokers = brokers  # Set only after the read has succeeded, so that a failed read is repeated.
+            # The broker that answered may not know yet that another broker has returned. So the next check reads these topics
+            # again.
             self.note(states)
-        elif began_s >= self._next_look_s:
+        elif began_s >= self._next_check_s:
             noted = self._noted
             if topics := {s.topic for s in self.result.partitions} | self._unreported_topics | noted:
                 self._publish(self._client.partitions(topics), brokers, began_s)
-                self._next_look_s = self._rest_until_s(began_s)
-            if self._noted is noted:  # Another thread may have noted others meanwhile.
+                self._next_check_s = self._rest_until_s(began_s)
+            if self._noted is noted:  # Another thread may have noted other topics meanwhile.
                 self._noted = frozenset()
-        self._looked_at_s = began_s
+        self._checked_at_s = began_s
 
     @property
     def age_s(self) -> float:
-        """Seconds since the last look without an error began; infinite before the first."""
-        return self._monotonic() - self._looked_at_s
+        """Seconds since the last check without an error began; infinite before the first."""
+        return self._monotonic() - self._checked_at_s
 
     def _rest_until_s(self, began_s: float) -> float:
         now_s = self._monotonic()
-        return now_s + min(_REST_S_MAX, _REST_PER_LOOK * (now_s - began_s))
+        return now_s + min(_REST_S_MAX, _REST_PER_CHECK * (now_s - began_s))
 
     def _publish(self, states: Sequence[PartitionState], brokers: frozenset[int], now_s: float) -> None:
         before = {(s.topic, s.partition): s.recovering for s in self.result.partitions}
         absent = {b for b, seen_s in self._seen_s.items() if b not in brokers and now_s - seen_s <= ABSENT_S_MAX}
-        found = []
+        partitions = []
         for state in states:
-            if len(state.isr) == len(state.replicas):  # Nearly all.
+            if len(state.isr) == len(state.replicas):  # True for nearly all partitions.
                 continue
             recovering = find_recovering(state, brokers, absent.intersection(before.get(_key(state), ())))
             if recovering:
-                found.append(replace(state, recovering=recovering))
-        if found:
+                partitions.append(replace(state, recovering=recovering))
+        if partitions:
             adding = self._client.adding_replicas()
-            found = [s for state in found if (s := _without(state, adding.get(_key(state), ()))).recovering]
-        topics = frozenset(s.topic for s in found)
-        stuck = self._find_stuck(found, brokers, now_s)
-        found = [s for state in found if (s := _without(state, stuck)).recovering]
+            partitions = [s for state in partitions if (s := _without(state, adding.get(_key(state), ()))).recovering]
+        topics = frozenset(s.topic for s in partitions)
+        stuck = self._find_stuck(partitions, brokers, now_s)
+        partitions = [s for state in partitions if (s := _without(state, stuck)).recovering]
         if self._reads_details:
-            self._read_min_in_sync({s.topic for s in found}, now_s)
+            self._read_min_in_sync({s.topic for s in partitions}, now_s)
         minimum = self._min_in_sync.get
-        left_out = max(0, len(found) - self._partitions_max)
+        left_out = max(0, len(partitions) - self._partitions_max)
         if left_out:
-            # Without the sizes, because they are read only for partitions that stay.
-            found.sort(key=lambda s: urgency(s, minimum(s.topic), 0))
-            found = found[left_out:]
+            # Sorted without the sizes, because sizes are read only for the partitions that are reported.
+            partitions.sort(key=lambda s: urgency(s, minimum(s.topic), 0))
+            partitions = partitions[left_out:]
         if self._reads_details:
-            self._read_lacking(found, brokers)
+            self._read_lacking(partitions, brokers)
         lacking = self._lacking
-        found.sort(key=lambda s: urgency(s, minimum(s.topic), lacking.get(_key(s), _UNKNOWN)[1]))
-        partitions = tuple(found)
-        self._unreported_topics = topics.difference(s.topic for s in partitions)
+        partitions.sort(key=lambda s: urgency(s, minimum(s.topic), lacking.get(_key(s), _UNKNOWN)[1]))
+        reported = tuple(partitions)
+        self._unreported_topics = topics.difference(s.topic for s in reported)
         last = self.result
         result = RecoveringReplicas(
-            last.partitions if partitions == last.partitions else partitions,
+            last.partitions if reported == last.partitions else reported,
             dict(self._min_in_sync),
             {key: lacks for key, (_, lacks) in self._lacking.items()},
             left_out,
@@ -199,7 +200,7 @@ class RecoveryFinder:
             last.number,
         )
         if result != last:
-            is_new = any(not set(s.recovering) <= set(before.get(_key(s), ())) for s in partitions)
+            is_new = any(not set(s.recovering) <= set(before.get(_key(s), ())) for s in reported)
             # A broker that has just returned may not tell the size of its logs yet. Until they are known, nothing is throttled.
             is_new = is_new or bool(result.lacking_bytes.keys() - last.lacking_bytes.keys())
             self.result = replace(result, number=last.number + is_new)
@@ -264,11 +265,11 @@ class RecoveryFinder:
 
 
 def find_recovering(state: PartitionState, brokers: Collection[int], absent: Collection[int] = ()) -> tuple[int, ...]:
-    """Returns the replicas of a partition that recover; none without a leader, as nothing can be copied then.
+    """Returns the recovering replicas of a partition; none without a leader, because nothing can be copied then.
 
     Args:
         brokers: the brokers that are alive.
-        absent: brokers that have left a moment ago, and whose replica of this partition was recovering.
+        absent: brokers that left less than ``ABSENT_S_MAX`` ago, and whose replica of this partition was recovering.
     """
     if state.leader < 0:
         return ()

@@ -15,7 +15,7 @@ from streaming.shared.kafka.answers import error_for_code
 from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.kafka.values import ClusterError
 
-_DELETE_VERSION = 6  # Of Kafka 2.8 and newer; older versions name the topics in another field.
+_DELETE_VERSION = 6  # Kafka 2.8 and newer know it; older versions name the topics in another field.
 
 
 class MutationRefused(ClusterError):
@@ -37,23 +37,25 @@ class TopicMutationClient(ClusterClient):
             assignments=[],
             configs=[creatable.CreatableTopicConfig(name=key, value=value) for key, value in configs.items()],
         )
-        request = CreateTopicsRequest(topics=[new_topic], timeout_ms=self._wire.timeout_ms, validate_only=False)
-        answer = self._wire.send_isolated(f"create topic {topic}", broker, request)
+        request = CreateTopicsRequest(topics=[new_topic], timeout_ms=self._connection.timeout_ms, validate_only=False)
+        answer = self._connection.send_isolated(f"create topic {topic}", broker, request)
         return answer if isinstance(answer, ClusterError) else _first_error(answer.topics, "Create", "create", topic)
 
     def add_partitions_through(self, broker: int, topic: str, partitions: int) -> ClusterError | None:
         """Extends a topic to this number of partitions. Returns the error; None for success."""
         extended = CreatePartitionsRequest.CreatePartitionsTopic(name=topic, count=partitions, assignments=None)
-        request = CreatePartitionsRequest(topics=[extended], timeout_ms=self._wire.timeout_ms, validate_only=False)
-        answer = self._wire.send_isolated(f"add partitions to topic {topic}", broker, request)
+        request = CreatePartitionsRequest(
+            topics=[extended], timeout_ms=self._connection.timeout_ms, validate_only=False
+        )
+        answer = self._connection.send_isolated(f"add partitions to topic {topic}", broker, request)
         return answer if isinstance(answer, ClusterError) else _first_error(answer.results, "Alter", "extend", topic)
 
     def delete_through(self, broker: int, topic: str) -> ClusterError | None:
         """Deletes a topic. Returns the error; None for success, also if the topic does not exist."""
         state = DeleteTopicsRequest.DeleteTopicState(name=topic, topic_id=None)
-        request = DeleteTopicsRequest(topics=[state], topic_names=[], timeout_ms=self._wire.timeout_ms)
+        request = DeleteTopicsRequest(topics=[state], topic_names=[], timeout_ms=self._connection.timeout_ms)
         request.API_VERSION = _DELETE_VERSION
-        answer = self._wire.send_isolated(f"delete topic {topic}", broker, request)
+        answer = self._connection.send_isolated(f"delete topic {topic}", broker, request)
         if isinstance(answer, ClusterError):
             return answer
         return _first_error(answer.responses, "Delete", "delete", topic, kafka_names.ERROR_UNKNOWN_TOPIC_OR_PARTITION)

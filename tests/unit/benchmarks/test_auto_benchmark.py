@@ -20,7 +20,7 @@ def row(move: int, **changes: float | None) -> dict[str, object]:
 
 def test_objective_of_a_broker_is_half_as_much_again_as_without_copies() -> None:
     world, baselines_ms = with_own_objectives(worlds(2)["kip73-2node"])
-    assert all(b.capacity_told_ratio is None for b in world.brokers)
+    assert all(b.configured_capacity_ratio is None for b in world.brokers)
     for baseline_ms, utilisation in zip(baselines_ms, world.latency.own_utilisations, strict=True):
         limit_ms = max(1.5 * baseline_ms, baseline_ms + 5.0)
         assert client_p99_ms(np.array([utilisation]), world.latency).tolist() == pytest.approx([limit_ms])

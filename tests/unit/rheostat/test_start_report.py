@@ -17,7 +17,7 @@ from rheostat.plan.estimate.view import show_start
 from rheostat.profiles import UsableProfiles, select_usable
 from rheostat.reassign.planned_start import PlannedStart
 from rheostat.start_report import StartReport, answer_start, brokers_of, copy_limits, describe_start, to_record
-from rheostat.start_times import AskedStart
+from rheostat.start_times import RequestedStart
 from streaming.shared.contract import STEP_S, STEPS_MAX, BrokerProfile, LearnedCapacity, LoadForecast, Side
 from tuner.core.side_load import PlannedPartition
 from tuner.planning.copy_forecast import TOLD_CAPACITY_RATIO, CopyLimits
@@ -66,9 +66,9 @@ def answer(
     asks_best: bool = True,
 ) -> StartReport:
     usable = select_usable(BOTH if profiles is None else profiles, brokers_of(PARTITIONS), NOW_MS)
-    asked = AskedStart(None if asks_best else start_ms)
+    asked = RequestedStart(None if asks_best else start_ms)
     return answer_start(
-        PARTITIONS, usable, limits_of(settings, usable), asked, NOW_MS, steers=settings.objective is not None
+        PARTITIONS, usable, limits_of(settings, usable), asked, NOW_MS, has_objective=settings.objective is not None
     )
 
 
@@ -82,7 +82,7 @@ def test_best_start_is_told_with_end_interval_and_bottleneck() -> None:
         "the part of the capacity that clients (80.0 MB/s) leave, and steady-state replication takes 0 B/s of it."
     )
     assert lines[2].startswith(
-        "A start now takes 3 h 28 min; with the present load at all hours it would take 3 h 28 min."
+        "A start now takes 3 h 28 min; with the current load at all hours it would take 3 h 28 min."
     )
     assert lines[3] == (
         "Each of brokers 1, 3 has a learned capacity: the highest traffic that was measured with usual latency. It may carry "
@@ -110,7 +110,7 @@ def test_without_profiles_the_present_load_stays_and_is_told() -> None:
     lines = describe_start(report)
     assert "Each of brokers 1, 3 has no profile: there, the forecast assumes that the present load stays." in lines
     assert any("has no known capacity (tuner.capacity)" in line for line in lines)
-    assert not any("with the present load" in line for line in lines)
+    assert not any("with the current load" in line for line in lines)
     assert "(" not in lines[0], "no interval without a known error"
 
 
@@ -194,7 +194,7 @@ def test_record_has_units_and_no_infinite_numbers() -> None:
 def test_move_without_an_end_has_exit_code_1() -> None:
     busy = [replace(PARTITIONS[0], write_bytes_per_s=60 * MB)]
     usable = select_usable({}, brokers_of(busy), NOW_MS)
-    report = answer_start(busy, usable, limits_of(SETTINGS, usable), AskedStart(NOW_MS), NOW_MS, steers=True)
+    report = answer_start(busy, usable, limits_of(SETTINGS, usable), RequestedStart(NOW_MS), NOW_MS, has_objective=True)
     assert (report.exit_code(), answer().exit_code()) == (1, 0)
     assert describe_start(report)[0] == "The move starts 2025-11-24 18:00+00:00: it does not end within 7 d."
     assert to_record(report)["end_ms"] is None

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from rheostat.errors import BadInputError
-from rheostat.start_times import AskedStart, local_text, parse_start
+from rheostat.start_times import RequestedStart, local_text, parse_start
 from streaming.shared.contract.bounds import TIMESTAMP_MS_MAX
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -36,8 +36,8 @@ def parsed(text: str, now: str, fold: int = 0) -> str:
 
 
 def test_now_and_best_are_words() -> None:
-    assert parse_start(" now ", 5, "--at") == AskedStart(5)
-    assert parse_start("best", 5, "--at") == AskedStart(None)
+    assert parse_start(" now ", 5, "--at") == RequestedStart(5)
+    assert parse_start("best", 5, "--at") == RequestedStart(None)
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,13 @@
-"""The control law for copies between the log directories of one broker: the rate rises while clients are well, and falls while
-they wait.
+"""The control law for copies between the log directories of one broker: raises the rate while client latency permits, else lowers
+it.
 
-Such a copy uses no link, so there is no headroom to compute: a disk's capacity is not known, and depends on what else it does. So
-the law feels its way, as TCP does. It raises the rate by a share while three things hold: the produce latency of the broker's
-clients is below the aim, the request handlers are idle enough, and the copy uses its rate. It lowers the rate by a larger share
-once clients wait. Until clients wait for the first time, the rate rises in larger steps.
+Such a copy uses no link, and a disk's capacity is not known, so no headroom can be computed. The law therefore probes for the
+capacity, as TCP does. It raises the rate by a share while three conditions hold: the produce latency of the broker's clients is
+below its target, the request handlers are idle enough, and the copy uses its rate. It lowers the rate by a larger share once the
+latency exceeds its objective. Until that happens for the first time, the rate rises in larger steps.
 
-Invariants: the rate stays between the minimum and the ceiling. A copy that something else limits raises no rate. Each signal counts
-once.
+Invariants: the rate stays between the minimum and the ceiling. If something else limits a copy, its rate is not raised. Each signal
+is used once.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tuner.core.broker_baseline import BrokerBaseline
 from tuner.core.latency_limit import LatencyLimit, LatencySource
 from tuner.core.value import value
 
-# Shares by which the rate changes in one step. A rise is smaller, the nearer the latency is to its aim.
+# Shares by which the rate changes in one step. A rise becomes smaller as the latency approaches its target.
 RISE_MAX, FAST_RISE_MAX, FALL = 0.1, 0.25, 0.3
 # A change shows in the signals after Kafka's quota window (11 s) and the delay of the signals.
 SETTLE_S = 15.0
@@ -44,9 +44,9 @@ class LogDirLaw:
 
     Attributes:
         sampled_at_ms: when the newest signal was measured; epoch.
-        latency: the present latency of the broker's producers.
+        latency: the current latency of the broker's producers.
         lowered_at_ms: when the rate was lowered last; 0: not yet.
-        has_waited: clients have waited since the copies began, so the rate rises in small steps.
+        has_waited: the latency has exceeded its objective since the copies began, so the rate rises in small steps.
     """
 
     sampled_at_ms: int = 0
@@ -56,14 +56,14 @@ class LogDirLaw:
 
 
 class RateBounds(NamedTuple):
-    """The bounds of the rate, in bytes/s; ``min_bytes_per_s`` is at most the other."""
+    """The bounds of the rate, in bytes/s."""
 
     min_bytes_per_s: float
     max_bytes_per_s: float
 
 
 class NextRate(NamedTuple):
-    """The result of one step. The rate in bytes/s equals the current one if it stays."""
+    """The result of one step: the next rate in bytes/s, which may equal the current one."""
 
     law: LogDirLaw
     bytes_per_s: int
@@ -77,7 +77,7 @@ def rate_bounds(written_bytes_per_s: float, limits: ControlLimits) -> RateBounds
 
 
 def latency_ratio(law: LogDirLaw, signal: BrokerSignal, limit: LatencyLimit | None) -> float | None:
-    """Returns the present produce p99 ÷ its limit, or the share of the permitted rise above a baseline that it uses.
+    """Returns the current produce p99 ÷ its limit. With a baseline: the rise above the baseline ÷ the permitted rise.
 
     The result is 0 if clients hardly write, and None if the latency or its limit is not known.
     """
@@ -98,7 +98,7 @@ def update_law(law: LogDirLaw, signal: BrokerSignal, baseline: BrokerBaseline | 
     """Returns the state after a newer signal.
 
     Args:
-        baseline: what is usual on the broker without copies; None: nothing is known.
+        baseline: the broker's usual latency without copies; None: not known.
     """
     elapsed_s = (signal.sampled_at_ms - law.sampled_at_ms) / 1000 if law.sampled_at_ms else _STEP_S_DEFAULT
     latency = update_latency(law.latency, signal.produce_mean_ms, produce_p99_ms(signal), elapsed_s, baseline)
@@ -106,7 +106,7 @@ def update_law(law: LogDirLaw, signal: BrokerSignal, baseline: BrokerBaseline | 
 
 
 def first_rate(signal: BrokerSignal, ratio: float, bounds: RateBounds) -> int:
-    """Returns the rate for copies that ran without a limit: half of what they used, or the minimum if clients wait."""
+    """Returns the first limit for copies that had none: half of their rate, or the minimum if clients wait."""
     copied = signal.log_dir_copied_bytes_per_s or 0.0
     rate = copied / 2 if ratio <= LATENCY_AIM else 0.0
     return round(min(bounds.max_bytes_per_s, max(bounds.min_bytes_per_s, rate)))

@@ -25,7 +25,7 @@ class LogDirPolicy:
         objective: gives the highest p99 of produce requests; None: the controller only reports the copies.
         limits: the constants of the control law, with the operator's ceiling and minimum.
         limits_all_copies: the controller also limits copies that run without a limit.
-        adopts_existing: the controller also changes limits that were set before it came.
+        adopts_existing: the controller also changes limits that were set before it started.
         external_change_hold_s: how long a limit that another client has changed is left alone.
     """
 
@@ -54,9 +54,10 @@ class LogDirView:
     """The inputs of one cycle.
 
     Attributes:
-        brokers: what was read of each broker: those that copied before, those whose limit is managed, and some others.
+        brokers: the copies and limits of the brokers that were read: those that copied before, those with a managed limit, and some
+            others.
         signals: the newest signal of each broker.
-        baselines: what is usual on each broker without copies.
+        baselines: each broker's usual latency without copies.
     """
 
     now_ms: int

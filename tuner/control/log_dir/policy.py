@@ -6,7 +6,7 @@ Each broker that copies gets one decision, by the first case that applies:
     external change    Another client has changed the managed limit. It is left alone until the hold expires.
     release, pause     An operator ordered it. A release restores the managed limits.
     ended              No copy was seen in two reads in a row. The managed limit is restored.
-    no objective       Without a latency objective there is nothing to steer by. The copies are only reported.
+    no objective       Without a latency objective the law has no input. The copies are only reported.
     not to be changed  A limit that another owner set and the settings preserve, or copies that the settings leave without a limit.
     not measured       The newest signal is missing, old or incomplete. The limit stays, and decays to the minimum after a while.
     else               The control law (law.py) sets the limit.

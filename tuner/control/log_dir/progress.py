@@ -39,7 +39,7 @@ class CopyProgress:
 
 
 def add_read(history: CopyHistory, now_ms: int, copies: Sequence[LogDirCopy]) -> CopyHistory:
-    """Returns the history with one more read; a read from before a gap or a change of the clock is dropped."""
+    """Returns the history with one more read; reads before a gap or a change of the clock are dropped."""
     sizes = {(copy.topic, copy.partition): (copy.size_bytes, copy.copied_bytes) for copy in copies}
     recent = [read for read in history.reads if 0 < now_ms - read[0] <= MEAN_S * 1000]
     return CopyHistory((*recent, (now_ms, sizes)))
@@ -51,7 +51,7 @@ def measure_progress(
     """Returns the progress of the copies.
 
     Args:
-        copies: those of the newest read.
+        copies: the copies that the newest read has found.
         history: the reads, the newest included.
         reported_bytes_per_s: the copied bytes/s that the broker reports; used while the history has a single read.
     """

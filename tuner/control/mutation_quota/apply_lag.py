@@ -28,7 +28,7 @@ class TotalInputs:
     """The inputs of the total rate besides the pressure: its trend, the probe, forwarding, and the tenants' rates.
 
     Attributes:
-        previous_pressure: pressure in the previous window; None: there is none, or it is of another controller.
+        previous_pressure: pressure in the previous window; None: there is none, or it was another controller's.
         lag_growth_ratio: seconds of lag per second; 0 if the lag is not the worst measure.
         previous_lag_ms: lag in the previous window; None: not measured.
         is_new_window: this window has not been used in an earlier cycle.

@@ -90,7 +90,7 @@ def update_cost(
     Args:
         busy_ratio: share of time in which the controller's thread is busy, 0 to 1.
         topics_per_s: topics created or deleted.
-        partitions_per_s: partitions created or deleted, with those of these topics.
+        partitions_per_s: partitions created or deleted, including the partitions of these topics.
         burst_fades: the true rates may be lower than the given ones, so the costs are not lowered.
     """
     other = cost.other_busy_ratio + limits.learn_gain * (busy_ratio - cost.other_busy_ratio)

@@ -94,7 +94,7 @@ class SetQuota:
 
 @dataclass(frozen=True, slots=True)
 class RestoreQuota:
-    """Restores the quota from before rheostat managed it. ``value_per_s`` None removes the quota."""
+    """Restores the quota that was set before rheostat managed it. ``value_per_s`` None removes the quota."""
 
     entity: QuotaEntity
     current_per_s: float | None

@@ -1,4 +1,4 @@
-"""Decides the managed ``<default>`` quota, which limits tenants that have no quota by name.
+"""Computes the managed ``<default>`` quota, which limits tenants that have no quota by name.
 
 Kafka applies the first quota in its order of precedence. A ``<default>`` user quota therefore disables all quotas for client-ids,
 and a ``<default>`` quota from an earlier ``default_entity`` may disable the present one. A managed ``<default>`` quota that would

@@ -7,7 +7,7 @@ that fits a client. The kind of that quota decides the token bucket: one per use
     user + client-id → user + <default> → user → <default> + client-id → <default> + <default> → <default> user
         → client-id → <default> client-id
 
-Invariant: of all quotas that can fill a tenant's bucket, the one for the tenant's own name has the highest precedence.
+Invariant: the quota for a tenant's own name has precedence over all other quotas that can fill the tenant's bucket.
 
 Terms:
     tenant  the owner of a bucket: a user, a client-id, or a pair of the two, as in the labels of Kafka's metrics.

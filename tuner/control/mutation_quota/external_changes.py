@@ -1,4 +1,4 @@
-"""Detects quotas that another tool sets or changes, by comparing each snapshot with the one before.
+"""Detects quotas that another tool sets or changes, by comparing each snapshot with the previous one.
 
 Quotas in the first snapshot may be adopted. A quota that appears or changes later without a write by rheostat is externally owned:
 it is left alone for ``external_change_hold_s``. This holds for managed quotas (``ownership``) and for all others.

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What one tenant asks for, in the terms of the module."""
+    """One tenant's claim to a share; see the terms of this module."""
 
     demand: float
     weight: float = 1.0

@@ -1,4 +1,4 @@
-"""Decides the metering quota: an unlimited quota that only makes Kafka meter its tenants.
+"""Decides whether to set or remove the metering quota: an unlimited quota that only makes Kafka meter its tenants.
 
 Kafka counts the mutations of a client only if some quota applies to it. Without any quota the controller has no tenants to share
 among. The metering quota is set for every pair of user and client-id, the finest metering that Kafka has. Such a quota has

@@ -1,4 +1,5 @@
-"""Decides the metering quota of `rheostat quotas measure`, which lets Kafka count the mutations of tenants for a bounded time.
+"""Decides how `rheostat quotas measure` sets the metering quota, which lets Kafka count the mutations of tenants for a bounded
+time.
 
 It is the metering quota of ``tuner.mutation_quota.measure`` (metering_quota.py), for an operator who wants to see the rates first.
 Its value differs from that quota by a mark, so that a leftover is recognized, and no quota of another tool is removed by mistake.
@@ -20,7 +21,7 @@ TRIAL_PER_S = UNLIMITED_PER_S + 599.0  # The mark.
 
 
 class MeteringPlan(StrEnum):
-    """What the command does."""
+    """The ways in which the command can measure."""
 
     SET = "set"  # No quota exists: set the metering quota, and remove it at the end.
     TAKE_OVER = "take_over"  # The quota of a killed command is still set: use it, and remove it at the end.
@@ -32,7 +33,7 @@ def plan_metering(quotas: Mapping[QuotaEntity, float], trial: QuotaTrial | None,
     """Returns what the command does with these quotas.
 
     Args:
-        trial: the last measurement on record; None: there was none.
+        trial: the last recorded measurement; None: there was none.
     """
     if has_trial_quota(quotas):
         is_running = trial is not None and now_ms < trial.until_ms

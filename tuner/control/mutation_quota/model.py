@@ -154,7 +154,7 @@ class MutationLimits:
 
 @dataclass(frozen=True, slots=True)
 class MutationPolicy:
-    """What the operator asks of the controller.
+    """The operator's policy for mutation quotas: the controller's objective, the tenants' rules, and the limits.
 
     Attributes:
         default_entity: the entity of the managed ``<default>`` quota for tenants without a quota by name; None: no such quota.

@@ -1,4 +1,4 @@
-"""Decides one cycle of the mutation quotas with operator orders applied first: pause, resume, release.
+"""Makes the decisions of one cycle of the mutation quotas, and applies operator orders first: pause, resume, release.
 
 If ``tuner.mutation_quota`` is no longer configured, all managed quotas are restored, as after a release.
 
@@ -24,7 +24,7 @@ from tuner.core.operator_orders import Orders
 def step_with_orders(
     view: QuotaView, memory: MutationMemory, policy: MutationPolicy | None, orders: Orders
 ) -> QuotaStep:
-    """Decides one cycle.
+    """Returns the decisions of one cycle, and the next state.
 
     Args:
         policy: None if mutation quotas are not configured: all managed quotas are restored.

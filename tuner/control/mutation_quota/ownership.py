@@ -79,7 +79,7 @@ def is_same(left: float | None, right: float | None) -> bool:
 def restore(
     entity: QuotaEntity, quotas: Mapping[QuotaEntity, float], memory: MutationMemory, reason: QuotaReason
 ) -> RestoreQuota:
-    """Returns the decision that restores one owned quota to its value from before."""
+    """Returns the decision that restores one owned quota to its earlier value."""
     before = memory.owned[entity].before_per_s
     action = "removed, because there was none before" if before is None else f"restored to the earlier {before:g}/s"
     return RestoreQuota(entity, quotas.get(entity), before, reason, f"{entity}: {_CAUSES[reason]}: quota {action}")

@@ -1,4 +1,5 @@
-"""Decides one cycle of the mutation quotas: keeps the controller within its objective and shares its capacity among tenants.
+"""Makes the decisions of one cycle of the mutation quotas: keeps the controller within its objective and shares its capacity among
+tenants.
 
     view → total rate (total_update.py) → share of each tenant (allocation.py) → decisions
 
@@ -43,7 +44,7 @@ class QuotaStep:
 
 
 def step(view: QuotaView, memory: MutationMemory, policy: MutationPolicy) -> QuotaStep:
-    """Decides one cycle from a snapshot and the state of the cycle before."""
+    """Returns the decisions of one cycle and the next state, from a snapshot and the previous state."""
     limits, quotas = policy.limits, view.quotas
     if isinstance(quotas, ClusterUnreadable):
         return _hold_all(memory, view, QuotaReason.QUOTAS_UNREADABLE, f"the quotas could not be read: {quotas.reason}")
@@ -58,7 +59,7 @@ def step(view: QuotaView, memory: MutationMemory, policy: MutationPolicy) -> Quo
     if sampled_at_ms is None:
         text = "no active controller is known: quotas stay as they are. Check that controllers report metrics"
         return _hold_all(memory, view, QuotaReason.CONTROLLER_UNKNOWN, text, changes)
-    # A signal from the future means that a clock was set, so it cannot be trusted more than a signal that is as far in the past.
+    # A signal from the future means that a clock was set, so it is treated like a signal that is as far in the past.
     age_s = abs(view.now_ms - sampled_at_ms) / 1000
     if age_s > limits.hold_age_s:
         return _step_without_signal(view, quotas, memory, policy, age_s, changes)
@@ -79,7 +80,7 @@ def _step_with_signal(
     limits = policy.limits
     signal = replace(signal, idle_ratio=_smooth_idle_ratio(signal, memory.window, limits))
     active_since_ms = _active_since_ms(signal, memory.window)
-    # During a fail-over, requests wait for the new controller and not because of mutations, so these latencies do not count.
+    # During a fail-over, requests wait for the new controller and not because of mutations, so these latencies are ignored.
     if view.now_ms - active_since_ms <= 1000 * PROBE_WINDOW_S:
         measures = replace(view.cluster_wide, create_probe_p90_ms=None, forwarding_busy_ratio=None)
         view = replace(view, cluster_wide=measures)

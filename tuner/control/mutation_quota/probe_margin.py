@@ -9,7 +9,7 @@ windows without common requests would have.
 A likely ratio above 1 causes a small cut of the total rate; one below ``probe_target_ratio`` allows a raise (total_rate.py).
 
 Invariant: the margin is never negative, and no single measurement determines it. Measurements far below the objective or shortly
-after a change of the total do not count.
+after a change of the total are not used.
 
 Terms:
     ratio           latency ÷ objective.
@@ -26,7 +26,7 @@ from tuner.control.mutation_quota.model import MutationLimits
 from tuner.control.mutation_quota.probe_window import WINDOW_S
 from tuner.control.mutation_quota.state import ProbeTrend
 
-# Lower ratios do not count: there small changes of load change the latency much, which is not random fluctuation.
+# Lower ratios are not used: there small changes of load change the latency much, which is not random fluctuation.
 _RATIO_MIN = 0.5
 _SPREAD_MAX = 0.2  # Upper limit of one measurement's spread: a larger change means that a load has begun or ended.
 
@@ -51,7 +51,7 @@ def update_trend(
         return replace(trend, ratio=None, since_ms=0)
     if trend.ratio is None or elapsed_s is None:
         return replace(trend, ratio=ratio, since_ms=at_ms)
-    # A measurement counts only if its window lies within this series and the last change of the total has had time to take effect.
+    # A measurement is used only if its window lies within this series and the last change of the total has had time to take effect.
     window_is_incomplete = at_ms - trend.since_ms < 1000 * WINDOW_S
     total_changed = at_ms - total_changed_at_ms <= 1000 * limits.settle_s
     if window_is_incomplete or total_changed or elapsed_s <= 0 or max(trend.ratio, ratio) < _RATIO_MIN:
@@ -61,7 +61,7 @@ def update_trend(
 
 
 def is_spread_known(trend: ProbeTrend, limits: MutationLimits) -> bool:
-    """Returns whether the spread was measured for so long that its initial value hardly counts."""
+    """Returns whether the spread was measured for so long that its initial value hardly influences it."""
     return trend.ratio is not None and trend.learned_s >= 2 * limits.decay_age_s
 
 

@@ -21,7 +21,7 @@ from itertools import chain
 
 WINDOW_S = 30.0  # As long as the windows of the other signals, and shorter than the hold after a change of the total.
 QUANTILE = 0.9  # A higher quantile would be twice as uncertain within 30 s, and would react later.
-COUNT_MIN = 40  # Four of 40 requests are above the quantile, so a single outlier does not decide.
+COUNT_MIN = 40  # Four of 40 requests are above the quantile, so a single outlier changes little.
 # A broker whose median exceeds the middle broker's median × ratio + seconds is slow by itself.
 _SLOW_RATIO, _SLOW_S = 3.0, 0.05
 

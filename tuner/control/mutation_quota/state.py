@@ -51,7 +51,7 @@ class TotalRate:
 
 @dataclass(frozen=True, slots=True)
 class TenantState:
-    """What is known of one tenant.
+    """The known state of one tenant.
 
     Attributes:
         rate_per_s: its measured rate, which decays slowly after the tenant stops.
@@ -74,7 +74,7 @@ class OwnedQuota:
     """A quota that rheostat has written and manages.
 
     Attributes:
-        before_per_s: the quota from before; None: none. It is restored on release.
+        before_per_s: the quota before rheostat wrote one; None: there was none. It is restored on release.
         setpoint_per_s: the last rate written.
         possible_per_s: every value that Kafka may show, given writes in progress and late writes.
     """

@@ -4,14 +4,15 @@ There is a storm if all of this is true for ``_STARTS_AFTER_S``:
 
 - The pressure on the controller is at least 1, measured against ``STORM_OBJECTIVE``.
 - Mutations are more than a light load. Below that, the pressure has another cause.
-- Mutations write a good part of the metadata log. A restart of a broker, or a reassignment, writes thousands of other records.
-  Otherwise only the time counts that brokers spend on forwarding mutations, as it has no other cause. This matters if a tenant
-  deletes as much as it creates: then only its requests are known, and each of them writes many records.
+- Mutations write a good part of the metadata log. A restart of a broker, or a reassignment, writes thousands of other records. If
+    the third condition is not met, only the time that brokers spend on forwarding mutations is used as pressure, because it has no
+    other cause. This matters if a tenant deletes as much as it creates: then only its requests are known, and each request writes
+    many records.
 
-It ends when the pressure or the mutations have been lower for ``_ENDS_AFTER_S``. Pure: the caller keeps the state.
+A storm ends when the pressure or the mutations have been lower for ``_ENDS_AFTER_S``. Pure: the caller keeps the state.
 
-The tenant is named where Kafka's quota accounts tell. They exist only if a mutation quota has been set. Otherwise the storm says
-so, and its command limits every client-id, which also makes Kafka keep the accounts.
+The tenants that cause the storm are known only from Kafka's quota accounts, which exist only if a mutation quota has been set.
+Without them, the suggested command limits every client-id, which also makes Kafka keep the accounts.
 """
 
 from __future__ import annotations
@@ -26,15 +27,14 @@ from tuner.core.controller import ClusterWideMeasures, ControllerObjective
 from tuner.core.controller_pressure import IdleBaselines, Pressure, forwarding_pressure, worst_pressure
 from tuner.core.mutation_rates import MutationRates, TenantRate
 
-# Idle ratio and queue time: the defaults of the objective.
-# Apply lag: an idle controller writes a record every 500 ms (metadata.max.idle.interval.ms), so the lag is up to 500 ms while all
-# nodes are up to date. With twice as much they fall behind.
-# Forwarding: a broker forwards one request at a time. If it is busy half of the time, a request takes twice as long as alone
-# (M/M/1 queue).
+# Idle ratio and queue time: the same as the defaults of the objective. Apply lag: an idle controller writes a record every 500 ms
+# (metadata.max.idle.interval.ms), so the lag is up to 500 ms while all nodes are up to date. With twice as much they fall behind.
+# Forwarding: a broker forwards one request at a time. If it is busy half of the time, a request takes twice as long as alone (M/M/1
+# queue).
 STORM_OBJECTIVE = ControllerObjective(apply_lag_ms_max=1_000.0, forwarding_busy_ratio_max=0.5)
 # A creation writes a record for each partition, and others for the topic and its settings.
 _RECORD_RATIO_MIN = 0.25
-_STARTS_AFTER_S = 10.0  # Two signals: the controller is busy for a moment with many harmless requests.
+_STARTS_AFTER_S = 10.0  # Two signals, because many harmless requests keep the controller busy for a moment.
 _ENDS_AFTER_S = 30.0  # One window of signals.
 _NAMED_RATIO_MIN = 0.5  # The named tenants cause at least this share of the mutations.
 _TENANTS_NAMED_MAX = 3
@@ -42,7 +42,7 @@ _TENANTS_NAMED_MAX = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Storm:
-    """A storm that goes on.
+    """A storm in progress.
 
     Attributes:
         tenants: the tenants that cause most of the mutations; empty: Kafka does not tell.
@@ -64,11 +64,11 @@ class Storm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StormState:
-    """What the rule remembers from one call to the next.
+    """The state of the detection between two calls.
 
     Attributes:
         high_since_ms: since when the pressure and the mutations have been high; None: they are not.
-        high_until_ms: when they were high last; None: never.
+        high_until_ms: when both were last high; None: never.
         storm: None: there is no storm.
     """
 
@@ -84,7 +84,7 @@ def watch_storm(
     baselines: IdleBaselines,
     now_ms: int,
 ) -> StormState:
-    """Returns the state after one more look at the signals. Without signals a storm lasts no longer than ``_ENDS_AFTER_S``."""
+    """Returns the state after the newest signals. Without signals a storm lasts no longer than ``_ENDS_AFTER_S``."""
     pressure = _storm_pressure(rates, cluster_wide, baselines) if rates is not None else None
     mutations_per_s = _mutations_per_s(rates) if rates is not None else None
     if pressure is None or rates is None or mutations_per_s is None:
@@ -143,7 +143,7 @@ def _write_much_of_the_log(signal: ControllerSignal, mutations_per_s: float) -> 
 
 
 def _mutations_per_s(rates: MutationRates) -> float | None:
-    """Returns the mutations per second, at least; None: not measured.
+    """Returns a lower bound of the mutations per second; None: not measured.
 
     A tenant that deletes as much as it creates keeps the number of partitions constant. Each answered request that no quota refused
     is at least one mutation. Kafka counts the refused topics, which are no fewer than the refused requests.
@@ -155,7 +155,7 @@ def _mutations_per_s(rates: MutationRates) -> float | None:
 
 
 def _culprits(rates: MutationRates) -> tuple[TenantRate, ...]:
-    """Returns the fewest tenants that cause half of the mutations; none if that takes too many."""
+    """Returns the fewest tenants that together cause half of the mutations; empty if that takes too many tenants."""
     total, named = rates.accounted_per_s, 0.0
     for count, tenant in enumerate(rates.tenants[:_TENANTS_NAMED_MAX], 1):
         named += tenant.per_s
@@ -169,11 +169,11 @@ def _quota_per_s(
 ) -> float:
     """Returns the quota of each named tenant, so that all tenants together halve the rate at which the pressure would be 1.
 
-    It is no less than any controller sustains. If the other tenants alone overload the controller, the storm goes on, and the
-    busiest of them are named next.
+    It is at least a rate that any controller sustains. If the other tenants alone overload the controller, the storm continues, and
+    the busiest of them are named next.
 
     Args:
-        accounted_per_s: the rate of all tenants in Kafka's accounts; it tells the share of those that are not named.
+        accounted_per_s: the rate of all tenants in Kafka's accounts, which gives the share of the tenants that are not named.
     """
     named = sum(tenant.per_s for tenant in tenants)
     others_ratio = 1 - named / accounted_per_s if tenants and accounted_per_s else 0.0

@@ -172,7 +172,7 @@ def guaranteed_per_s(rule: TenantRule, limits: MutationLimits) -> float:
 
 
 def claim_of(status: TenantStatus, limits: MutationLimits) -> Claim:
-    """Returns what the tenant enters into the max–min sharing: demand, weight and guaranteed rate."""
+    """Returns the tenant's claim for the max–min sharing: demand, weight and guaranteed rate."""
     return Claim(demand_per_s(status.state, limits), status.rule.weight, guaranteed_per_s(status.rule, limits))
 
 

@@ -12,7 +12,7 @@ Invariant: the total stays between ``rate_per_s_min`` and its cap. Missing measu
 tenant is not raised.
 
 Terms:
-    total    partitions/s, created or deleted, of all tenants.
+    total    partitions/s that all tenants together may create or delete.
     binding  the total limits at least one tenant.
     base     the part of the total that is in use. A cut starts from the base, because cutting an unused part would change nothing.
 """
@@ -103,8 +103,8 @@ def next_total(
     # A total that limits no tenant has no effect until it is cut to the rate in use.
     base = rate if binding else min(rate, limits.demand_slack * recent_per_s)
     cycle = _Cycle(inputs, base_per_s=base, cap_per_s=cap, now_ms=now_ms, limits=limits, hold_is_over=hold_is_over)
-    # Rules in order of urgency; the first that applies decides.
-    # Brokers are about to be fenced, so the controller is relieved at once, even if a tenant gets less than its share.
+    # Rules in order of urgency; only the first one that applies is used. Brokers are about to be fenced, so the controller is
+    # relieved at once, even if a tenant gets less than its share.
     if heartbeat_timeouts and hold_is_over:
         return _cut_to(total, base * limits.largest_cut_factor, QuotaReason.HEARTBEAT_TIMEOUTS, cycle)
     minimum = min(cap, _forwarding_minimum_per_s(inputs, limits))
@@ -181,7 +181,7 @@ def _is_covered_by_near_cut(pressure: Pressure, cycle: _Cycle) -> bool:
 def _cut_in_advance(total: TotalRate, pressure: Pressure, cycle: _Cycle) -> tuple[TotalRate, QuotaReason] | None:
     """Cuts the total a little before the objective is missed; None if nothing is near its objective."""
     inputs, rate, now_ms, limits = cycle.inputs, total.rate_per_s, cycle.now_ms, cycle.limits
-    # A growing lag would go on growing, and a larger cut would be needed once it exceeds the objective.
+    # Otherwise the lag would grow further, and a larger cut would be needed once it exceeds the objective.
     if is_creeping_up(pressure, inputs, limits):
         # The quotas in Kafka may be lower than the total by one deadband, so a smaller cut of the total might not reach them.
         factor = limits.smallest_cut_factor - limits.deadband_ratio

@@ -105,7 +105,7 @@ def _next_window(
 
     Args:
         last_window: the last window, of any controller and age.
-        comparable_window: the last window if it is of the same controller and not too old, else None.
+        comparable_window: the last window if the same controller had it and it is not too old, else None.
     """
     signal = update.signal
     elapsed_s = None
@@ -178,7 +178,7 @@ def _collect_total_inputs(
 def _is_comparable(
     window: ControllerWindow | None, signal: ControllerSignal, limits: MutationLimits
 ) -> TypeGuard[ControllerWindow]:
-    """Returns whether the window is of the same controller and not too old."""
+    """Returns whether the window belongs to the same controller and is not too old."""
     if window is None or window.node != signal.node:
         return False
     return signal.sampled_at_ms - window.sampled_at_ms <= limits.decay_age_s * 1000

@@ -38,7 +38,7 @@ from tuner.core.partition_limits import PartitionCounts, PartitionLimits, count_
 from tuner.core.reassignment_plan import Plan, ReassignmentSnapshot, TopicPartition
 from tuner.core.throttle_state import ThrottleState
 
-# A step that has been stuck for less than this still counts for the limits: a broker that restarts is back by then.
+# A step that has been stuck for less than this still occupies its slots: a restarting broker is back by then.
 STUCK_S_MIN = 60.0
 
 
@@ -179,7 +179,7 @@ def _running_steps(
         size_bytes = measurements.size(key, partition)
         transition = transition_of(key, plan.goal(partition), current, snapshot)
         run = RunningStep(
-            # While the step runs, Kafka's replicas include the added ones, so those from before the request count.
+            # While the step runs, Kafka's replicas include the added ones, so the replicas before the request are used.
             replace(transition, replicas=plan.requested[key].replicas_before),
             step,
             remaining_bytes=measurements.remaining_bytes.get(key, size_bytes * len(step.adding)),

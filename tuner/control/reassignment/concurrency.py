@@ -135,7 +135,7 @@ def _decide_side(
     clamped = max(limits.slots_min, min(limits.slots_max, current.slots))
     if clamped != current.slots:
         return _with_slots(current, clamped, ConcurrencyReason.LIMITS_CHANGED, inputs)
-    # For harm a signal counts at any age: a broker that was in trouble and then went silent is likely to be in trouble still.
+    # Harm is judged from a signal of any age: a broker that was in trouble and then went silent is probably still in trouble.
     harm = None if signal is None else _find_harm(signal, limits)
     if now_ms >= current.cooldown_until_ms and (harm is not None or controller_is_busy):
         reason = harm or ConcurrencyReason.CONTROLLER_BUSY

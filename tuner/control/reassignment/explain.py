@@ -27,7 +27,7 @@ def find_blockers(
     """Returns a sentence for each cause that blocks partitions of the plan; empty if nothing blocks it.
 
     Args:
-        pause_reason: why no plan starts steps; None: plans go on.
+        pause_reason: why no plan starts steps; None: plans continue.
         refusals: why the last request for a partition failed, for partitions of all plans.
     """
     texts = []

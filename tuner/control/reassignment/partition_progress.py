@@ -38,7 +38,7 @@ CONFIRM_S_MAX = 20.0  # Every broker learns of a change within about a second, a
 
 @dataclass(frozen=True, slots=True)
 class PlanMemory:
-    """What one leadership term remembers of a plan. It is not stored: the next term begins with an empty memory.
+    """The state of a plan that only one leadership term knows. It is not stored: the next term begins with an empty memory.
 
     Attributes:
         accepted: partitions whose step Kafka has accepted.

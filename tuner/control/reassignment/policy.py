@@ -1,4 +1,4 @@
-"""Decides one step of the plan executor: which reassignment steps it requests or stops, which leaders it elects, which plans end.
+"""Makes the decisions of one executor step: which reassignment steps to request or stop, which leaders to elect, which plans end.
 
 In KIP-435 a whole batch must end before the next batch starts. Here, each snapshot replaces the steps that have ended with new
 ones. The new steps are taken from all plans together, because the limits apply to the whole cluster.
@@ -49,7 +49,7 @@ class ExecutorContext:
 
     Attributes:
         limits: the operator's limits over all plans. A plan may have stricter limits of its own.
-        pause_reason: why no plan starts steps; None: plans go on.
+        pause_reason: why no plan starts steps; None: plans continue.
         backing_off: partitions whose last request failed and that are retried later.
         refusals: why the last request for a partition failed.
     """

@@ -173,7 +173,7 @@ def _remaining_s(
 ) -> dict[BrokerSide, float]:
     """Returns the seconds that each side needs for its bytes at these rates. New writes (W) use a part of each rate."""
     used = steady_state(running)
-    # A side without a throttle counts as fast as the fastest side with a throttle.
+    # A side without a throttle is assumed to be as fast as the fastest side with a throttle.
     default_rate = max(rates.values(), default=ASSUMED_RATE_BYTES_PER_S)
     drain_rates = {
         side: rates.get(side, default_rate) - constraints.other_steady_state.get(side, 0.0) - used.get(side, 0.0)

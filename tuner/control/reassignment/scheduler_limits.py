@@ -2,7 +2,7 @@
 
 Invariant: picked and running steps together stay within every limit. Two exceptions keep a plan from blocking for good:
 
-1. A step that has been stuck for long, because a broker is down, does not count for KIP-435's limits.
+1. A step that has been stuck for long, because a broker is down, is not counted in KIP-435's limits.
 2. A broker from which the plan removes a partition ("vacated") may temporarily have one partition above KIP-578's limit. Otherwise
    two full brokers could not exchange partitions.
 """
@@ -114,7 +114,7 @@ class RemainingCapacity:
         """Starts the step if every limit allows it; else notes the limit in ``held``.
 
         Args:
-            urgent: without this step Kafka rejects writes (min.insync.replicas), so slots and quota do not count.
+            urgent: without this step Kafka rejects writes (min.insync.replicas), so slots and quota do not limit it.
         """
         steady_states = step_steady_state(candidate.transition, step.adding, candidate.write_bytes_per_s)
         held = self._exceeded_count_limit(candidate, step)

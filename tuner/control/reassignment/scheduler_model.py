@@ -70,7 +70,7 @@ class RunningStep:
     """A reassignment step under way.
 
     Attributes:
-        transition: its replicas are those at the time of the request; its leader and ISR are the current ones.
+        transition: has the replicas at the time of the request, and the current leader and ISR.
         remaining_bytes: bytes that all added replicas together still have to copy.
         is_stuck: the step has needed an offline broker for long, so its end is unknown.
     """
@@ -93,7 +93,7 @@ class SchedulerConstraints:
         cluster_max: number of copying steps in the whole cluster.
         starts_max: number of steps that this schedule may start.
         max_rates: the highest throttle that a side may get; a side without an entry has no throttle.
-        setpoints: the throttle of each side now; for a side without an entry, its entry in ``max_rates`` counts.
+        setpoints: the throttle of each side now; for a side without an entry, its entry in ``max_rates`` is used.
         hosted: number of replicas on each broker now, including those that are being added.
         writes_known: False while no write rate has been measured, so any partition may have much write traffic.
         since_last_request_s: time since the last request.

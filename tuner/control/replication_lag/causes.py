@@ -1,12 +1,12 @@
-"""Finds the likely cause of one broker's lag. The first rule that applies decides:
+"""Finds the likely cause of one broker's lag. The first rule that applies gives the cause:
 
 1. A throttle holds the lagging replicas back although their partitions do not move.
 2. One fetcher thread lags while other threads for the same leader have room. If one partition has nearly all of the lag, it is a
-   hot partition. Otherwise it is the collision that LINE found: busy partitions share a thread. If no other thread for this leader
-   copies anything, and all followers of the leader lag behind it, the leader may be slow, so rules 3 and 5 decide.
+    hot partition. Otherwise it is the collision that LINE found: busy partitions share a thread. If no other thread for this leader
+    copies anything, and all followers of the leader lag behind it, the leader may be slow, so rules 3 and 5 are used instead.
 3. The request handlers or the network of the follower, or of the only leader that it lags behind, are busy.
 4. The follower lags behind several leaders, on all of its threads: it is slow by itself.
-5. The follower lags behind one leader, on all of its threads for this leader. If another number of threads parts the busy
+5. The follower lags behind one leader, on all of its threads for this leader. If another number of threads separates the busy
    partitions, rule 2 applies. If all followers of the leader lag behind it, the leader is slow. If one partition has nearly all of
    the lag, it is a hot partition.
 
@@ -27,16 +27,17 @@ from tuner.control.replication_lag.view import LagView
 from tuner.core.cluster import BrokerSide
 from tuner.core.reassignment_plan import TopicPartition
 
-LATE_SHARE_MIN = 0.2  # A thread with less than this share of the largest lag keeps up.
+LATE_SHARE_MIN = 0.2  # A thread whose lag is below this share of the largest lag keeps up.
 HOT_SHARE_MIN = 0.8
 ACTIVE_SHARE_MIN = 0.05
-FOLLOWERS_MAX = 50  # The followers, the largest lags first, whose threads a proposed number of threads has to relieve.
+# A proposed number of threads has to relieve the threads of the followers with the largest lags, up to this many followers.
+FOLLOWERS_MAX = 50
 BUSY_IDLE_RATIO = 0.3  # Request handlers that are idle for less count as busy (Kafka's documentation).
 BUSY_NETWORK_RATIO = 0.9
 
 
 class LagCause(NamedTuple):
-    """The cause of one broker's lag; the other fields are those of ``LagDiagnosis``."""
+    """The cause of one broker's lag; see ``LagDiagnosis`` for the fields."""
 
     reason: LagReason
     text: str

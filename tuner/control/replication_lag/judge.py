@@ -1,8 +1,8 @@
 """Finds the brokers whose replicas lag without any move, and explains each of them. causes.py has the rules.
 
-A broker lags if its lag grows, or stays above its usual lag. Replicas that a reassignment adds do not count: they lag by nature,
-and the throttle controller explains their stalls. The lag of a recovery is named as such (recovering.py). The result only explains;
-nothing is changed because of it.
+A broker lags if its lag grows, or stays above its usual lag. Replicas that a reassignment adds are ignored: their lag is expected,
+and the throttle controller explains their stalls. For a broker whose replicas recover, the reported cause is the recovery
+(recovering.py). The result only explains the lag; it changes nothing in the cluster.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from tuner.control.replication_lag.usual import UsualLag, remember
 from tuner.control.replication_lag.view import LagView
 
 SIGNAL_AGE_S_MAX = 60.0
-# Kafka measures the lag of a replica only after it has left the ISR. A replica that lacks less than this is about to return.
+# Kafka measures the lag of a replica only after it has left the ISR. A replica with a smaller lag is about to return to the ISR.
 LAG_S_MIN = 2.0
-# Less than both is no lag: a single message of a partition with few writes may be a lag of minutes.
+# A lag below both limits is ignored: a single message of a partition with few writes may be a lag of minutes.
 LAG_MESSAGES_MIN = 1_000
 LAG_BYTES_MIN = 10e6
 ABOVE_USUAL_FACTOR = 3.0
-INCIDENT_MS = 3 * 3600 * 1000  # For so long a lag counts as an incident, and does not change what is usual.
-RETURNED_MS = 60 * 1000  # Two windows of signals.
+INCIDENT_MS = 3 * 3600 * 1000  # A lag changes the usual lag only after this time. Until then it is an incident.
+RETURNED_MS = 60 * 1000  # Two windows of signals. A broker that has sent signals for a shorter time has just returned.
 
 
 @dataclass(frozen=True, slots=True)
 class LagMemory:
-    """What the judge remembers from one evaluation to the next.
+    """The state of the judge between two evaluations.
 
     Attributes:
         since_ms: when each lagging broker began to lag.

@@ -1,4 +1,4 @@
-"""Tells from the trends of a lag whether it grows or falls."""
+"""Determines from the trends of a lag whether it grows or falls."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def grows(signal: ReplicationSignal) -> bool:
 
 
 def falls(signal: ReplicationSignal) -> bool:
-    """Returns whether the lag clearly falls, over the window, or over the last five minutes unless it rises in the window."""
+    """Returns whether the lag clearly falls over the window; or over the last five minutes, unless it rises in the window."""
     return _declines(signal.trend) or (_declines(_long_trend(signal)) and not _rises(signal.trend, R2_MIN))
 
 

@@ -1,9 +1,10 @@
 """Remembers the usual lag of each broker: the median over the last hours.
 
-Ten minutes give one number, their median, and the usual lag is the median of these numbers over six hours. The judge leaves out the
-first three hours of each incident, and recoveries (judge.py). So a lag becomes usual only if it lasts longer than that, also for a
-tuner that starts in the midst of it. A broker without half an hour of history has no usual lag, and only its lag in seconds counts.
-Numbers of a broker that sends no signals expire after six hours. A tuner that has just started knows no usual lag.
+For each ten minutes (a span) the median lag is kept; the usual lag is the median of these numbers over six hours. The judge leaves
+out the first three hours of each incident, and recoveries (judge.py). So a lag becomes usual only if it lasts longer than that,
+even for a tuner that starts during the incident. A broker with less than half an hour of history has no usual lag, and is judged
+only by its lag in seconds. Numbers of a broker that sends no signals expire after six hours. A tuner that has just started knows no
+usual lag.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from tuner.core.value import value
 SPAN_MS = 10 * 60 * 1000
 SPANS_MAX = 36  # Six hours.
 SPANS_MIN = 3
-_SAMPLES_MAX = 40  # Of one span; the monitor evaluates every 15 s.
+_SAMPLES_MAX = 40  # Samples of one span; the monitor evaluates every 15 s.
 
 
 @value
@@ -42,7 +43,7 @@ def remember(known: Mapping[int, UsualLag], lags: Mapping[int, float], now_ms: i
     """Returns the history with the newest lags.
 
     Args:
-        lags: sum of lags in messages, by broker. Brokers are absent without a fresh signal, in an incident, and while they recover.
+        lags: sum of lags in messages, by broker. A broker is absent if it has no fresh signal, is in an incident, or recovers.
     """
     span = now_ms // SPAN_MS
     updated = {
@@ -52,7 +53,7 @@ def remember(known: Mapping[int, UsualLag], lags: Mapping[int, float], now_ms: i
     }
     for broker, lag in lags.items():
         usual = known.get(broker)
-        if usual is None or usual.span > span:  # A clock that was set back: the history cannot be compared with it.
+        if usual is None or usual.span > span:  # The clock was set back, so the history cannot be used.
             updated[broker] = UsualLag(span, (lag,))
         elif usual.span == span:
             samples = (*usual.samples, lag) if len(usual.samples) < _SAMPLES_MAX else usual.samples

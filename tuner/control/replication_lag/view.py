@@ -12,7 +12,7 @@ from tuner.core.fetcher_load import FetchedPartition
 
 @dataclass(frozen=True, slots=True)
 class LagView:
-    """What is known about the cluster.
+    """The inputs of one evaluation.
 
     Attributes:
         layout: reads all partitions with their leaders and replicas. It is called at most once, and only if a rule needs it. It

@@ -1,4 +1,4 @@
-"""Audits the replication throttles of a cluster: each rate and each throttled-replica list, whose it is, and what it serves.
+"""Audits the replication throttles of a cluster: finds the owner and the use of each rate and each throttled-replica list.
 
 A throttle serves moves if a partition that it holds back is being reassigned, and recovery if it holds back a replica that has left
 the ISR and catches up. It serves an absent replica if it will hold back a replica whose broker or disk is away: KIP-73 advises to
@@ -51,7 +51,7 @@ class AbsentReplicas:
 
     Attributes:
         replicas: all assigned brokers. Each of them may be the leader when the absent ones are back.
-        brokers: the absent ones.
+        brokers: the brokers of the absent replicas.
     """
 
     topic: str
@@ -83,7 +83,7 @@ class ThrottleSettings:
 
 @dataclass(frozen=True, slots=True)
 class AuditedLogDirRate:
-    """The limit of copies between the log directories of one broker (``broker`` None: of all brokers), in bytes/s.
+    """The limit of copies between the log directories of a broker, in bytes/s; ``broker`` None: the limit of each broker.
 
     Attributes:
         managed: rheostat has set it, and restores the earlier value.
@@ -225,7 +225,7 @@ class _UseOfSides:
     def served_by_default(self, side: Side) -> Serves:
         """Returns what the cluster-wide default serves: the most important use among the brokers that use it.
 
-        The rate of a broker that is away cannot be read, so it counts as one of them.
+        The rate of a broker that is away cannot be read, so the broker is assumed to use the default.
         """
         with_default = {broker_side for broker_side, (_, source) in self._rates.items() if source is RateSource.DEFAULT}
         with_default |= self._awaiting - self._rates.keys()

@@ -2,15 +2,15 @@
 
 Throttles that look alike during a move are treated differently at its end:
 
-of the ended moves  Every list names a replica that moved, and was not there before the move. The lists are removed, then the rates
-                    of the brokers that took part, except rates from before the moves. ``kafka-reassign-partitions --verify``
-                    would remove these lists and the rates of all brokers.
-preexisting         Some list was there before the move, is "*", or names no replica that moved. The rates serve this list too, so
-                    all lists stay, and every rate that the tuner changed is restored.
-of the next move    The throttle appeared in a cycle without moves, so another move is about to begin. The throttle stays.
+ended move's   Every list names a replica that moved, and was not there before the move. The lists are removed, then the rates of
+               the brokers that took part, except rates from before the moves. ``kafka-reassign-partitions --verify`` would
+               remove these lists and the rates of all brokers.
+preexisting    Some list was there before the move, is "*", or names no replica that moved. The rates serve this list too, so all
+               lists stay, and every rate that the tuner changed is restored.
+next move's    The throttle appeared in a cycle without moves, so another move is about to begin. The throttle stays.
 
-Invariants: only what the tuner wrote or the ended moves brought is changed. Lists go before rates: a list without a rate
-throttles nothing, but removing a rate first would leave the listed replicas unlimited for a moment.
+Invariants: only throttles that the tuner wrote, or that were set for the ended moves, are changed. Lists go before rates: a list
+without a rate throttles nothing, but removing a rate first would leave the listed replicas unlimited for a moment.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def cleanup_after_moves(
 ) -> Sequence[ClearLists | RestoreRate]:
     """Returns the removals and restores that are left to do; empty if the cleanup is complete."""
     to_clear = memory.brokers_to_clear
-    if is_throttle_of_move(live, memory, limits):
+    if belong_to_ended_moves(live, memory, limits):
         to_clear = _participants(memory) | to_clear
         return [
             *_clear_lists(live),
@@ -44,7 +44,7 @@ def cleanup_after_moves(
 def may_need_cleanup(memory: Memory, live: LiveCluster | None) -> bool:
     """Whether the moves may have just ended, so that the next snapshot has to be a full scan.
 
-    An owned rate on a broker that is away does not count: a broker that never returns would cause full scans for ever.
+    An owned rate on a broker that is away is ignored: a broker that never returns would cause full scans for ever.
 
     Args:
         live: the last snapshot; None: there is none yet.
@@ -54,7 +54,7 @@ def may_need_cleanup(memory: Memory, live: LiveCluster | None) -> bool:
     return bool(memory.moving_replicas) or any(live is None or broker in live.brokers for broker, _ in memory.owned)
 
 
-def is_throttle_of_move(live: LiveCluster, memory: Memory, limits: ThrottleLimits) -> bool:
+def belong_to_ended_moves(live: LiveCluster, memory: Memory, limits: ThrottleLimits) -> bool:
     """Whether the current throttles belong to the ended moves and may be removed."""
     return limits.clears_finished and memory.throttled and not _any_list_serves_others(live, memory)
 

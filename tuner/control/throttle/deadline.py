@@ -95,7 +95,7 @@ def find_deadline_miss(
     }
     if not end_s:
         return None
-    slowest = max(sorted(end_s), key=end_s.__getitem__)  # Of equally slow sides the first in the sorted order.
+    slowest = max(sorted(end_s), key=end_s.__getitem__)  # A tie goes to the first side in the sorted order.
     miss = DeadlineMiss(
         side=slowest,
         load=loads[slowest],

@@ -34,7 +34,7 @@ class Reason(StrEnum):
     RATE_IS_CHANGING = "rate_is_changing"
     WITHIN_DEADBAND = "within_deadband"
     AT_CEILING = "at_ceiling"
-    # The control law steers, every second.
+    # The control law sets the rate every second.
     FOLLOWS_CLIENTS = "follows_clients"
     NO_HEADROOM = "no_headroom"
     QUOTA_WINDOW_UNSUPPORTED = "quota_window_unsupported"
@@ -118,7 +118,7 @@ class SetRate:
     setpoint_bytes_per_s: int
     reason: Reason
     text: str
-    is_set_on_broker: bool = True  # As in RateSetting, of the current rate.
+    is_set_on_broker: bool = True  # As in RateSetting, for the current rate.
 
 
 @value
@@ -135,7 +135,7 @@ class AllowSteering:
 
 @dataclass(frozen=True, slots=True)
 class RestoreRate:
-    """Restore the rate from before the tuner's change, at once; a value of None removes the setting."""
+    """Restore the rate before the tuner's change, at once; a value of None removes the setting."""
 
     broker: int
     side: Side

@@ -1,4 +1,4 @@
-"""Decides an idle cycle, in which nothing moves: cleans up after the moves, then records the throttles that belong to no move.
+"""Makes the decisions of an idle cycle, in which nothing moves: clean up after the moves, then record the throttles of no move.
 
 Reassignment tools move in batches with pauses of some seconds. So the cleanup waits for several idle cycles in a row.
 """
@@ -12,7 +12,7 @@ from typing import TypeGuard
 from streaming.shared.contract import Side
 from streaming.shared.throttle_settings import TopicThrottle
 from streaming.shared.units import rate_text
-from tuner.control.throttle.cleanup_rules import cleanup_after_moves, is_throttle_of_move, unreadable_participants
+from tuner.control.throttle.cleanup_rules import belong_to_ended_moves, cleanup_after_moves, unreadable_participants
 from tuner.control.throttle.decision import Decision, Hold, Reason, RestoreRate
 from tuner.control.throttle.isr_recovery import sides_possibly_blocking_writes
 from tuner.control.throttle.recovery import partitions_below_minimum
@@ -45,13 +45,13 @@ def decide_without_moves(
     removals = remove_unneeded_pairs(memory, required={}, below_minimum=partitions_below_minimum(live))
     if idle_snapshots < limits.idle_snapshots_before_cleanup:
         return memory, removals
-    sides_kept_open = _find_sides_kept_open(observation, live, limits)
+    sides_not_to_lower = _find_sides_not_to_lower(observation, live, limits)
     # ``removals`` takes care of the managed entries, so the cleanup gets only the entries of other owners.
     external = replace(live, lists=external_lists(live, memory))
     cleanup: list[Decision] = [*removals]
     for decision in cleanup_after_moves(external, memory, limits):
-        if _is_lowering(decision) and (decision.broker, decision.side) in sides_kept_open:
-            cleanup.append(_hold_open(decision))
+        if _is_lowering(decision) and (decision.broker, decision.side) in sides_not_to_lower:
+            cleanup.append(_hold_current_rate(decision))
         else:
             cleanup.append(decision)
     memory = replace(memory, stalls={}, rescued=frozenset())
@@ -66,7 +66,9 @@ def decide_without_moves(
     return memory, [*cleanup, *absent]
 
 
-def _find_sides_kept_open(observation: Observation, live: LiveCluster, limits: ThrottleLimits) -> frozenset[BrokerSide]:
+def _find_sides_not_to_lower(
+    observation: Observation, live: LiveCluster, limits: ThrottleLimits
+) -> frozenset[BrokerSide]:
     """Returns the sides whose throttle the cleanup must not lower.
 
     Lost replicas catch up through these throttles, and writes may be blocked until they are back in sync. Sides with an operator's
@@ -77,7 +79,7 @@ def _find_sides_kept_open(observation: Observation, live: LiveCluster, limits: T
     return sides_possibly_blocking_writes(live, fresh_brokers) - overridden
 
 
-def _hold_open(decision: RestoreRate) -> Hold:
+def _hold_current_rate(decision: RestoreRate) -> Hold:
     side = (decision.broker, decision.side)
     return Hold(
         *side,
@@ -88,7 +90,8 @@ def _hold_open(decision: RestoreRate) -> Hold:
 
 
 def _is_lowering(decision: Decision) -> TypeGuard[RestoreRate]:
-    """Whether the decision lowers a throttle. A removal does not count: without a throttle replicas come back fastest."""
+    """Whether the decision lowers a throttle. A removal does not lower it: without a throttle replicas return to the ISR
+    fastest."""
     if not isinstance(decision, RestoreRate) or decision.value_bytes_per_s is None:
         return False
     return decision.value_bytes_per_s < decision.current_bytes_per_s
@@ -106,7 +109,7 @@ def _record_idle_throttles(live: LiveCluster, memory: Memory) -> IdleThrottles |
     last_idle, readable = memory.after_moves, live.brokers - live.unreadable
     if last_idle is None:
         return IdleThrottles(brokers=readable, rates=rates, lists=topics, listed=external_entries)
-    # A rate counts as new only if its broker could be read before; otherwise it may have been there already.
+    # A rate is new only if its broker could be read before; otherwise the rate may have been there already.
     appeared = {side for side in rates - last_idle.rates - memory.owned.keys() if side[0] in last_idle.brokers}
     removed = {side for side in last_idle.new_rates if side[0] in readable and side not in rates}
     new_lists = last_idle.new_lists | (topics - last_idle.lists - memory.listed.keys())
@@ -155,7 +158,7 @@ def _forget_ended_moves(live: LiveCluster, memory: Memory, limits: ThrottleLimit
     absent = unreadable_participants(live, memory)
     # Absent brokers are cleared when they are back.
     to_clear = absent & memory.brokers_to_clear
-    if memory.moving_replicas and is_throttle_of_move(live, memory, limits):
+    if memory.moving_replicas and belong_to_ended_moves(live, memory, limits):
         to_clear = absent
     preexisting = {side: rate for side, rate in memory.preexisting_rates.items() if side[0] not in readable}
     externally_owned = memory.externally_owned_until_ms

@@ -42,14 +42,14 @@ def find_lost_replicas(move: PartitionMove, live: LiveCluster) -> frozenset[int]
 def sides_blocking_writes(live: LiveCluster, brokers: Mapping[int, BrokerSignal]) -> frozenset[BrokerSide]:
     """Returns the sides whose throttle slows lost replicas that partitions need before they accept writes.
 
-    If the tuner throttles recoveries, it reads the ISR of each recovering partition, and needs no signal for these.
+    If the tuner throttles recoveries, it reads the ISR of each recovering partition, so these partitions need no signal.
 
-    Only sides whose list names a lost replica count: a higher rate on any other side would only speed up the moves.
+    Sides whose list names no lost replica are left out: a higher rate there would only speed up the moves.
 
     Args:
-        brokers: fresh broker signals; a broker without one counts as able to accept writes.
+        brokers: fresh broker signals; a broker without one is assumed to accept writes.
     """
-    return live.below_minimum_sides | sides_holding_lost_replicas(live, leaders_under_min_isr(brokers))
+    return live.below_minimum_sides | sides_slowing_lost_replicas(live, leaders_under_min_isr(brokers))
 
 
 def leaders_under_min_isr(brokers: Mapping[int, BrokerSignal]) -> set[int]:
@@ -91,15 +91,15 @@ def sides_possibly_blocking_writes(live: LiveCluster, brokers: Mapping[int, Brok
     Args:
         brokers: fresh broker signals.
     """
-    return sides_holding_lost_replicas(live, (live.brokers - brokers.keys()) | leaders_under_min_isr(brokers))
+    return sides_slowing_lost_replicas(live, (live.brokers - brokers.keys()) | leaders_under_min_isr(brokers))
 
 
-def sides_holding_lost_replicas(live: LiveCluster, leaders: Collection[int]) -> frozenset[BrokerSide]:
+def sides_slowing_lost_replicas(live: LiveCluster, leaders: Collection[int]) -> frozenset[BrokerSide]:
     """Returns the sides whose throttle slows lost replicas of these leaders' partitions."""
     sides: set[BrokerSide] = set()
     if not leaders:
         return frozenset()
-    if live.lost_replica_sides:  # Of the partitions that do not move.
+    if live.lost_replica_sides:  # These belong to partitions that do not move.
         for leader in leaders:
             sides |= live.lost_replica_sides.get(leader, frozenset())
     for move in live.moves:

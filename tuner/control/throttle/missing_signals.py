@@ -3,7 +3,7 @@
 The sizes and write rates of a new move are known after two scrapes, often just after a cycle. The tuner checks for these signals
 every second, so that the move does not keep an arbitrary rate for most of a cycle.
 
-Invariant: only incomplete signals count. A complete signal that the cycle held for another reason starts no early cycle.
+Invariant: only incomplete signals cause an early cycle. If a cycle held a side for another reason, a new signal does not.
 """
 
 from __future__ import annotations

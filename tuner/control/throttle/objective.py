@@ -47,9 +47,9 @@ class Objective:
     """The objective of one cluster.
 
     Attributes:
-        latency_ms: highest p99 of produce requests, as brokers report it; None: each broker's follows from its baseline, the p99
-            without a move.
-        tolerance: without ``latency_ms``: how much longer than the baseline clients may wait, as a share of it.
+        latency_ms: highest p99 of produce requests, as brokers report it; None: the limit of each broker is computed from its
+            baseline, the p99 without a move.
+        tolerance: without ``latency_ms``: how much longer clients may wait than without a move, as a share of the baseline.
         finish_at_ms: deadline mode: when the moves have to end (epoch).
         share_max: share mode: share of the link (0.25 is a quarter).
         gentle_ratio: gentle mode: share of the headroom.
@@ -74,8 +74,8 @@ class Objective:
         """Returns the latency that the clients of a broker may have; None if it follows from a baseline and none is known.
 
         Args:
-            baseline: what is usual on the broker without copies; None: nothing is known.
-            low_ms: a low p99 of theirs since copies were first measured; 0 if none was measured.
+            baseline: the broker's usual latency without copies; None: not known.
+            low_ms: a low value of these clients' p99 since copies were first measured; 0 if none was measured.
         """
         baseline_ms = baseline.p99_ms if baseline is not None else None
         if self.latency_ms is not None:
@@ -110,7 +110,7 @@ class ControlLimits:
     # The smallest factor on W at which a move still ends: an operator's lower rate is reported.
     min_rate_over_steady_state_low_headroom: float = 1.05
 
-    # The client load is a mean over ``load_s``: shorter, it follows noise; longer, it comes late after a step of the load.
+    # The client load is a mean over ``load_s``. A shorter mean follows noise; a longer one is late after a step of the load.
     load_s: float = 10.0
     variation_s: float = 60.0  # The spread of the load is a mean over this time.
     forecast_spreads: float = 0.5  # The load is assumed to be this many spreads above its mean.
@@ -146,16 +146,16 @@ class ControlLimits:
     takeover_ramp_s: float = 20.0
     # A side at this share of its ceiling fills the link.
     at_ceiling_ratio: float = 0.9
-    # The last bytes are observed some seconds late (the reserve), and a throttle that limits passes 0.9 of its rate (the ratio).
+    # The moves are planned to end this long before the deadline, because the last bytes are observed some seconds late.
     deadline_reserve_s: float = 15.0
-    deadline_ratio: float = 0.9
+    deadline_ratio: float = 0.9  # The share of its rate that a throttle lets through when it limits.
 
     # Changes below this share are not written: every broker reads each write. The second after a write passes twelve times the
     # difference (quota_window/model.py), so 3 % would be a burst of a third of the rate that returns every twelve seconds.
     deadband_ratio: float = 0.005
     follower_deadband_ratio: float = 0.10
-    # The leaders' deadband while a plan begins partitions. Moves end and begin within one window then, so a second with a quarter
-    # more than its setpoint is nothing unusual. After each write the broker reads its whole configuration, and clients wait.
+    # The leaders' deadband while a plan begins partitions. Moves end and begin within one window then, so a quarter more than the
+    # setpoint often passes in a second. After each write the broker reads its whole configuration, and clients wait.
     plan_deadband_ratio: float = 0.02
     # How far the written rate may differ from the planned one. The window's contents are known late and in steps of some seconds. A
     # larger range would follow the model's own errors; a smaller one would leave the pauses after bursts.

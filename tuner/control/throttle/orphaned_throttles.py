@@ -1,8 +1,8 @@
 """Counts orphaned throttles: rates and throttled-replica lists that serve no move and are not removed at the end of one.
 
 While nothing moves, every throttle is orphaned. While something moves, a throttle on brokers that no move uses is orphaned, unless
-it is the tuner's own, or came with an ended move and is removed when all moves have ended (cleanup_rules.py). A list of "*" names
-no broker, so it is counted only after all moves have ended. A recovery that the tuner throttles counts as a move.
+the tuner manages it, or it was set for an ended move and is removed when all moves have ended (cleanup_rules.py). A list of "*"
+names no broker, so it is counted only after all moves have ended. A recovery that the tuner throttles is treated as a move.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ cleared by a tool  ``kafka-reassign-partitions --verify`` and ``--cancel`` remov
                    operator's wish. The tool removes the rates one after the other, so a missing rate is checked again in the
                    next cycle.
 late write         Kafka does not fence its settings. A request of the previous tuner may take effect after this tuner's first
-                   snapshot. Its intent is on record, so such a rate stays the tuner's own.
+                   snapshot. Its intent is in the journal, so such a rate stays the tuner's own.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def may_be_cleared_by_tool(current_bytes_per_s: int | None, *, throttles: bool) 
 def forget_cleared_rates(memory: Memory, sides: Iterable[BrokerSide], now_ms: int) -> tuple[Memory, list[Hold]]:
     """Returns the state without the cleared rates, and a hold that reports them; no hold if ``sides`` is empty.
 
-    The rates from before the tuner's first change are forgotten too: the tool cleared the setting, so they are not restored.
+    The rates before the tuner's first change are forgotten too: the tool cleared the settings, so these rates are not restored.
     """
     cleared = set(sides)
     if not cleared:

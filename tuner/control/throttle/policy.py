@@ -1,4 +1,4 @@
-"""Decides one cycle of the throttle controller: computes the decisions and the next state from an observation and the state before.
+"""Computes the decisions of one cycle of the throttle controller, and the next state, from an observation and the previous state.
 
 The controller first handles an unreadable cluster, then rates that other clients have changed, operator orders, the cleanup after
 moves, and only then the rates of running moves. All functions are pure: the state comes in and goes out as a value.
@@ -62,7 +62,7 @@ def decide(
     memory, schedule_changes = report_schedule(memory, limits)
     recovers = limits.throttles_recoveries and bool(live.recoveries)
     window_hold = _hold_for_quota_window(live) if limits.closed_loop and (live.moves or recovers) else None
-    if window_hold is not None:  # This cycle decides as without an objective.
+    if window_hold is not None:  # This cycle decides as if there were no objective.
         limits = replace(limits, closed_loop=False, throttles_all_moves=False, throttles_recoveries=False)
     memory = _track_unmeasured_recoveries(observation, live, memory, limits)
     recovery_reports = report_recoveries(observation, live, memory, limits)
@@ -84,7 +84,7 @@ def decide(
         cleared = find_cleared_rates(live, memory, now_ms, limits, external_lists_cleared=external_lists_cleared)
         memory, cleared_holds = forget_cleared_rates(memory, cleared, now_ms)
     memory, relinquished = relinquish_changed_rates(live, memory, now_ms, limits, throttles=throttles)
-    # If an external change and an order are both new, the order counts: it states what the operator wants.
+    # If an external change and an order are both new, the order has precedence: it states what the operator wants.
     memory = drop_external_holds(memory, newly_ordered)
     external_changes = [*cleared_holds, *relinquished]
     if orders.pause is not None:

@@ -29,7 +29,7 @@ def track_rate_changes(observation: Observation, live: LiveCluster, memory: Memo
         elif last.bytes_per_s == setting.bytes_per_s or is_steered:
             after[side] = last
         elif last.bytes_per_s is None:
-            # Before, no throttle limited the side, so the measurements from before the change stay valid.
+            # No throttle limited the side before the change, so the earlier measurements stay valid.
             after[side] = RateSince(setting.bytes_per_s, last.since_ms)
         else:
             after[side] = RateSince(setting.bytes_per_s, now_ms)

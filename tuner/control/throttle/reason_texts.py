@@ -112,7 +112,7 @@ CYCLE_REASONS: Mapping[Reason, ReasonText] = MappingProxyType(
     }
 )
 
-# Checked for each throttle while partitions move. The first reason that applies decides.
+# Checked for each throttle while partitions move. The first reason that applies is used.
 SIDE_REASONS: Mapping[Reason, ReasonText] = MappingProxyType(
     {
         Reason.BROKER_DOWN: ReasonText(

@@ -1,11 +1,11 @@
-"""The rule for replicas that recover: which of them a throttle may hold back, and how far.
+"""Decides which recovering replicas a throttle may hold back, and how far.
 
 A replica recovers if it is assigned, has left the ISR, and its broker is alive: after a restart, or with an empty disk. Kafka
 copies without a limit then, and takes the clients' bandwidth. The tuner lists such replicas like replicas that a reassignment
 adds, on the leader's and on the follower's side, and the same control law sets the rates. But durability comes first:
 
     below min.insync.replicas   nothing holds the replica back: it is on no list of the tuner, and the throttles of lists that
-                                other tools made are opened (isr_recovery.py). An unknown minimum counts as not reached.
+                                other tools made are opened (isr_recovery.py). An unknown minimum is treated as not reached.
     exactly at the minimum      throttled, but the rate of its sides is at least ``AT_MIN_ISR_RATIO`` of what the link and the
                                 ceiling allow: one more failure would stop the producers.
     above the minimum           throttled as the objective demands.
@@ -117,7 +117,7 @@ def select_throttled(live: LiveCluster, limits: ThrottleLimits, memory: Memory) 
 
 
 def lacking_bytes_by_broker(live: LiveCluster) -> dict[int, int]:
-    """Returns the bytes that the recovering replicas of each broker lacked when they were found, as far as it is known.
+    """Returns the bytes that the recovering replicas of each broker lacked when they were found, where this is known.
 
     The bytes of a partition with several recovering replicas are shared out equally.
     """

@@ -1,4 +1,4 @@
-"""Says in plain words which brokers recover, and what the tuner does about it, or would do."""
+"""Reports in sentences which brokers recover, and what the tuner does about it, or would do."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def is_throttle_bound(
     """Whether this throttle limits the move.
 
     A throttle limits its move if its rate is not above steady-state replication, or if the measured bytes use it up. Without a
-    measurement only the first condition counts.
+    measurement only the first condition is checked.
     """
     if current_bytes_per_s <= load.steady_state_bytes_per_s:
         return True

@@ -86,7 +86,7 @@ def _preserve_existing_rate(case: SideCase) -> Decision | None:
 def find_preserved_rate(case: SideCase) -> int | None:
     """Returns the current rate if it is older than the move and such rates are preserved; else None.
 
-    A rate for all brokers (``<default>``) is always older: no move brings one.
+    A rate for all brokers (``<default>``) is always older: no tool sets one for a move.
     """
     setting, owned = case.setting, case.owned
     if case.limits.adopts_existing or setting is None:
@@ -123,7 +123,7 @@ def _restore_if_reason_is_over(case: SideCase) -> Decision | None:
 def _lower_to_ceiling(case: SideCase) -> Decision | None:
     """The operator lowered the ceiling below a rate that the tuner had raised. No measurement justifies keeping that rate.
 
-    A rate that was set before the tuner came may stay above the ceiling. The control law keeps to the ceiling by itself.
+    A rate that was set before the tuner started may stay above the ceiling. The control law itself stays below the ceiling.
     """
     limits, owned, setting = case.view.limits, case.owned, case.setting
     if limits.closed_loop or owned is None or setting is None:
@@ -157,7 +157,7 @@ def _decay_stale_rate(case: SideCase) -> Decision | None:
     if case.view.freshness(case.side) is Freshness.FRESH or case.blocks_writes:
         return None
     signal = case.view.signal(case.side)
-    # If this tuner never had a signal, its predecessor raised the rate. The age then counts from the first cycle without one.
+    # If this tuner never had a signal, its predecessor raised the rate. The age then starts at the first cycle without a signal.
     since_ms = case.memory.unmeasured_since_ms.get(case.side, case.view.now_ms)
     unmeasured_s = age_s(signal, case.view.now_ms) if signal is not None else (case.view.now_ms - since_ms) / 1000
     if unmeasured_s <= limits.decay_age_s:

@@ -64,7 +64,7 @@ class SideCase:
         return SetRate(*self.side, setting.bytes_per_s, setpoint_bytes_per_s, reason, text, setting.is_set_on_broker)
 
     def hold_if_ramping_down(self) -> Hold | None:
-        """Returns a hold that lets a ramp to a lower rate go on; None for a ramp to a higher rate."""
+        """Returns a hold that lets a ramp to a lower rate continue; None for a ramp to a higher rate."""
         setting, owned = self.setting, self.owned
         if setting is None or owned is None or owned.setpoint_bytes_per_s > setting.bytes_per_s:
             return None

@@ -58,8 +58,8 @@ class IdleThrottles:
         brokers: brokers whose rates could be read.
         rates: sides with a rate of their own.
         lists: topics with throttled-replica lists.
-        new_rates: those of ``rates`` that appeared after the first idle cycle.
-        new_lists: those of ``lists`` that appeared after the first idle cycle.
+        new_rates: the sides in ``rates`` whose rate appeared after the first idle cycle.
+        new_lists: the topics in ``lists`` whose list appeared after the first idle cycle.
         listed: the entries of other owners in these lists, by topic.
     """
 
@@ -84,7 +84,7 @@ class Memory:
     externally_owned_until_ms: Mapping[BrokerSide, int] = field(default_factory=dict)
     # The brokers of each partition (topic, partition) that has moved since the last cleanup.
     moving_replicas: Mapping[tuple[str, int], frozenset[int]] = field(default_factory=dict)
-    # Whether another owner's throttled-replica list named any moving replica, so that a throttle came with the move.
+    # Whether another owner's throttled-replica list named any moving replica, so that the move had a throttle from another tool.
     throttled: bool = False
     # Rates that were set in idle cycles (cycles without moves). They belong to no move, so the end of a move does not remove them.
     preexisting_rates: Mapping[BrokerSide, int] = field(default_factory=dict)

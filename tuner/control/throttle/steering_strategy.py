@@ -60,7 +60,7 @@ def _explain(
     if deadline_miss is not None and setpoint is not None:
         late_text = explain_deadline_miss(deadline_miss, case.side, load, setpoint)
     steady_state = rate_text(load.steady_state_bytes_per_s)
-    # Clients come first, but the move goes on at the minimum rate.
+    # Clients have priority, but the move continues at the minimum rate.
     if setpoint is not None and setpoint.no_headroom:
         return Reason.NO_HEADROOM, (
             f"clients (or objective.share_max) leave less than the {steady_state} of steady-state replication, so it is at its "

@@ -100,8 +100,8 @@ def follow_plan_rate(case: SideCase) -> Decision | None:
     if closed_loop:
         setpoint = min(current, plan_rate)
     elif case.side in case.view.sides_with_external_moves and current < plan_rate:
-        # Another tool's move runs here too, under the rate that came with that move, which a plan does not raise. No rate came with
-        # that move if the tuner owns the rate and has none to restore.
+        # Another tool's move runs here too, under the rate that the tool set for it. A plan does not raise this rate. If the tuner
+        # owns the rate and has none to restore, the tool has set no rate.
         existing = owned.restore_to_bytes_per_s if owned is not None else current
         setpoint = plan_rate if existing is None else min(plan_rate, max(current, existing))
     if current == setpoint:

@@ -18,7 +18,7 @@ from tuner.control.throttle.diagnosis import stall_detector
 from tuner.control.throttle.diagnosis.fetcher_bound import FetcherCollision, find_fetcher_collision
 from tuner.control.throttle.diagnosis.signal_sanity import find_contradictions
 from tuner.control.throttle.incremental.cycle_cache import CycleCache
-from tuner.control.throttle.isr_recovery import sides_blocking_writes, sides_holding_lost_replicas
+from tuner.control.throttle.isr_recovery import sides_blocking_writes, sides_slowing_lost_replicas
 from tuner.control.throttle.objective import with_max_rate
 from tuner.control.throttle.operator_overrides import is_in_force, limit_override
 from tuner.control.throttle.plan_moves import leader_margin_rate, plan_setpoints, select_moves_to_list, sides_of_move
@@ -60,7 +60,7 @@ class MovesView:
     ) -> None:
         """
         Args:
-            rates_since: the last change of each throttle's rate, as far as the tuner observed it.
+            rates_since: the time of the last change of each throttle's rate, if the tuner observed it.
             listed: the entries that the tuner made in the throttled-replica lists, by topic.
         """
         cache = cache or CycleCache()
@@ -104,7 +104,7 @@ class MovesView:
         setpoints = ((side, self.setpoints.get(side)) for side in self.sides)
         self._unsteered = {side for side, setpoint in setpoints if setpoint is None or setpoint.inputs_stale}
         self._unsteered_leaders = {broker for broker, direction in self._unsteered if direction is Side.LEADER}
-        # The control law changes a rate every second; such a change does not count.
+        # The control law changes a rate every second; such a change is ignored.
         self._changed_ms = {
             side: since.since_ms
             for side, since in rates_since.items()
@@ -160,7 +160,7 @@ class MovesView:
     @cached_property
     def possibly_blocking_writes(self) -> frozenset[BrokerSide]:
         """Sides that slow lost replicas of leaders without a fresh signal: writes may wait for them."""
-        return sides_holding_lost_replicas(self.live, self._unmeasured_brokers)
+        return sides_slowing_lost_replicas(self.live, self._unmeasured_brokers)
 
     def destinations_through(self, side: BrokerSide) -> Set[int]:
         """Returns the brokers that copy through this side."""
@@ -271,7 +271,7 @@ class MovesView:
     def last_change_ms(self, destination: int) -> float:
         """Returns the time of the last rate change on any side that moves onto this broker use; minus infinity without one.
 
-        A rate that the control law sets counts as unchanged.
+        A rate that the control law sets is treated as unchanged.
         """
         if not self._changed_ms:
             return _NEVER_MS

@@ -1,6 +1,6 @@
 """Records in the tuner's state what it is about to write, and what a write left behind.
 
-The intent is on record before the write starts. So after a crash in the middle, any rate that the write may have left is still
+The intent is in the journal before the write starts. So after a crash in the middle, any rate that the write may have left is still
 recognised as the tuner's own.
 """
 
@@ -16,7 +16,7 @@ from tuner.core.throttle_limits import ThrottleLimits
 
 # Reasons of temporary changes: the earlier rate is restored when the reason is over.
 _TEMPORARY = frozenset({Reason.OVERRIDDEN, Reason.ISR_RECOVERY, Reason.WINDOW_WARMUP, Reason.PLAN_RATE})
-# Reasons of changes that follow a temporary one and may be cut short, so the rate to restore stays on record.
+# Reasons of changes that follow a temporary one and may be cut short, so the rate to restore stays in the journal.
 _KEEPS_RESTORE_RATE = frozenset({Reason.RESTORED, Reason.STALE_DECAY, Reason.AT_CEILING, Reason.LATE_PREDECESSOR_WRITE})
 
 
@@ -71,19 +71,20 @@ def narrow_possible_rates(memory: Memory, side: BrokerSide, values: Sequence[int
     owned = memory.owned.get(side)
     if owned is None:
         return memory
-    # The rate is no longer the tuner's if it is the one from before the tuner, and no other rate has to be restored.
+    # The tuner no longer manages the rate if the rate is the one that was set before the tuner, and no other rate has to be
+    # restored.
     if _is_only_previous_rate(owned, values) and owned.restore_to_bytes_per_s in (None, owned.before_bytes_per_s):
         return replace(memory, owned=memory.with_owned(side, None))
     return replace(memory, owned=memory.with_owned(side, replace(owned, possible_rates=tuple(dict.fromkeys(values)))))
 
 
 def _is_only_previous_rate(owned: OwnedRate, values: Sequence[int | None]) -> bool:
-    """Whether nothing but the rate from before the tuner's first change may be set."""
+    """Whether only the rate before the tuner's first change can still be set."""
     return set(values) == {owned.before_bytes_per_s}
 
 
 def narrow_to_current(memory: Memory, live: LiveCluster, now_ms: int, limits: ThrottleLimits) -> Memory:
-    """Returns the state after the tuner has started: of each side's possible rates only the current one is left.
+    """Returns the state after the tuner has started: only the current one of each side's possible rates is left.
 
     A request of the predecessor may take effect after the tuner's first snapshot. So the rates that it had not written yet are
     remembered for ``predecessor_write_s``.
@@ -103,7 +104,7 @@ def narrow_to_current(memory: Memory, live: LiveCluster, now_ms: int, limits: Th
             owned_rates[side] = replace(owned, possible_rates=(current,))
             # The rates are in the order of the writes: those before the current one were written already.
             outstanding = owned.possible_rates[owned.possible_rates.index(current) + 1 :]
-            # A change can end at the rate where it began, so its last write may still come.
+            # A change can end at the rate where it began, so its last write may still arrive.
             if current != owned.setpoint_bytes_per_s and owned.setpoint_bytes_per_s not in outstanding:
                 outstanding = (*outstanding, owned.setpoint_bytes_per_s)
         elif current in late_writes.get(side, ()):

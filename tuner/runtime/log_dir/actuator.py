@@ -70,29 +70,29 @@ class KafkaLogDirs:
 
     def read(self, watched: Collection[int]) -> ReadLogDirs:
         alive = {endpoint.node for endpoint in self._client.brokers()}
-        asked = alive & {*watched, *self._next_scan(alive.difference(watched))}
-        self._asked_at_s |= dict.fromkeys(asked, self._monotonic())
-        copies = self._client.log_dir_copies(asked)
-        with_limit = [broker for broker in asked if broker in watched or copies[broker]]
+        brokers_to_ask = alive & {*watched, *self._next_scan(alive.difference(watched))}
+        self._asked_at_s |= dict.fromkeys(brokers_to_ask, self._monotonic())
+        copies = self._client.log_dir_copies(brokers_to_ask)
+        with_limit = [broker for broker in brokers_to_ask if broker in watched or copies[broker]]
         configs = self._client.broker_configs(with_limit, [LOG_DIR_RATE])
-        found: dict[int, BrokerLogDirs | ClusterUnreadable] = {
+        results: dict[int, BrokerLogDirs | ClusterUnreadable] = {
             broker: ClusterUnreadable(f"broker {broker} is not alive") for broker in set(watched) - alive
         }
-        for broker in asked:
+        for broker in brokers_to_ask:
             copied, settings = copies[broker], configs.get(broker, {})
             if isinstance(copied, ClusterError) or isinstance(settings, ClusterError):
-                found[broker] = ClusterUnreadable(str(copied if isinstance(copied, ClusterError) else settings))
+                results[broker] = ClusterUnreadable(str(copied if isinstance(copied, ClusterError) else settings))
                 continue
             config = settings.get(LOG_DIR_RATE)
             rate = None if config is None else RateSetting(int(config.value), config.source == SOURCE_DYNAMIC_BROKER)
-            found[broker] = BrokerLogDirs(copied, rate)
-        return found
+            results[broker] = BrokerLogDirs(copied, rate)
+        return results
 
     def write(self, changes: Sequence[LogDirWrite]) -> WriteOutcomes:
         try:
             current = self._rates([change.broker for change in changes])
             outcomes: WriteOutcomes = {}
-            wanted: dict[int, int | None] = {}
+            rates: dict[int, int | None] = {}
             for change in changes:
                 rate = current[change.broker]
                 if isinstance(rate, ClusterError):
@@ -102,14 +102,14 @@ class KafkaLogDirs:
                 elif rate != change.found_bytes_per_s:
                     outcomes[change.broker] = CHANGED_EXTERNALLY
                 else:
-                    wanted[change.broker] = change.value_bytes_per_s
-            if wanted and (self._ended.is_set() or not self._is_leadership_proved()):
+                    rates[change.broker] = change.value_bytes_per_s
+            if rates and (self._ended.is_set() or not self._is_leadership_proved()):
                 refusal = f"not written: {refusal_text(ended=self._ended.is_set())}"
-                return outcomes | dict.fromkeys(wanted, refusal)
-            texts = {b: {LOG_DIR_RATE: None if rate is None else str(rate)} for b, rate in wanted.items()}
+                return outcomes | dict.fromkeys(rates, refusal)
+            texts = {b: {LOG_DIR_RATE: None if rate is None else str(rate)} for b, rate in rates.items()}
             for broker, error in self._client.alter_broker_configs(texts).items():
                 outcomes[broker] = None if error is None else str(error)
-            written = {broker: rate for broker, rate in wanted.items() if outcomes[broker] is None}
+            written = {broker: rate for broker, rate in rates.items() if outcomes[broker] is None}
             return outcomes | self._confirm(written)
         except ClusterError as error:
             return {change.broker: str(error) for change in changes}

@@ -50,7 +50,7 @@ class LogDirObserver(Protocol):
         """Publishes the result of a cycle, and its time (epoch)."""
 
     def record_writes(self, count: int, failed: int) -> None:
-        """Counts writes, and those of them that failed."""
+        """Counts writes, and failed writes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,17 +117,17 @@ class LogDirController:
             log.error("the journal accepts no record, so no log directory throttle is changed", error=str(error))
 
     def _watched(self) -> frozenset[int]:
-        """Returns the brokers to read in any case: those known to copy, and those whose signal reports copied bytes."""
+        """Returns the brokers to read in any case: brokers that are known to copy, or whose signal reports copied bytes."""
         copying = (b for b, signal in self._ports.signals.brokers.items() if signal.log_dir_copied_bytes_per_s)
         return self.recorder.memory.watched_brokers.union(copying)
 
-    def _run_cycle(self, found: ReadLogDirs | ClusterError) -> None:
-        if isinstance(found, ClusterError):
-            self.recorder.log_unreadable(str(found))
+    def _run_cycle(self, answer: ReadLogDirs | ClusterError) -> None:
+        if isinstance(answer, ClusterError):
+            self.recorder.log_unreadable(str(answer))
             return
         signals = self._ports.signals
         view = LogDirView(
-            self._clock.now_ms(), found, dict(signals.brokers), self._ports.orders.latest, dict(signals.baselines)
+            self._clock.now_ms(), answer, dict(signals.brokers), self._ports.orders.latest, dict(signals.baselines)
         )
         step = decide_log_dirs(view, self.recorder.memory, self.policy)
         changes: list[LogDirWrite] = []

@@ -118,7 +118,7 @@ class LogDirRecorder:
     ) -> None:
         """Takes the state after the writes, and records their outcomes and the state.
 
-        The state counts at once: it only narrows the values that the journal already names as possible.
+        The state takes effect at once: it only narrows the values that the journal already names as possible.
 
         Raises:
             JournalError: the entries and the state are recorded with the next write that the journal accepts.

@@ -39,7 +39,7 @@ _FAILED_BROKER_PAUSE_S = 30.0
 _REFUSED_PAUSE_S = 60.0
 _STOP_S_MAX = 1.0
 _TIMED_OUT_RATIO = 0.9  # A request that fails before this share of the time-out has failed for another reason.
-# If this thread wakes up later than this, the machine is busy and would also read the answer late. So the request does not count.
+# If this thread wakes up later than this, the machine is busy and would also read the answer late. So the request is ignored.
 _LATE_S_MAX = 0.05
 # If the next broker answers sooner than this, the controller was not the cause of the previous broker's time-out.
 _SLOW_S = 1.0
@@ -85,7 +85,7 @@ class CreationProbe:
         self._requests = 0
         self._connected: set[int] = set()
         self._paused_until_s: dict[int, float] = {}
-        # A request that timed out. It counts only if the next broker is slow as well, because the controller is then the cause.
+        # A request that timed out. It is used only if the next broker is slow as well, because the controller is then the cause.
         self._timed_out: ProbeRequest | None = None
         self._logged_cause: str | None = None
         self._thread = threading.Thread(target=self._run, name="creation-probe", daemon=True)
@@ -127,7 +127,7 @@ class CreationProbe:
         broker = self._next_broker()
         if broker is None:
             return _NO_BROKER_PAUSE_S
-        # The time to connect does not count, because it does not depend on the controller.
+        # The time to connect is not measured, because it does not depend on the controller.
         if broker not in self._connected:
             error = self._client.connect(broker)
             if error is not None:
@@ -146,7 +146,7 @@ class CreationProbe:
             on_time = began_s - due_s <= _LATE_S_MAX
             self._count(request if on_time else None, confirms_time_out=request.took_s >= _SLOW_S)
             return 0.0
-        # A request that failed well before the time-out has not waited for the controller, so it does not count.
+        # A request that failed well before the time-out has not waited for the controller, so it is ignored.
         if request.took_s >= _TIMED_OUT_RATIO * self._client.timeout_s:
             confirmed = self._timed_out is not None or len(self._brokers) == 1
             self._count(request if confirmed else None, confirms_time_out=confirmed)
@@ -157,7 +157,7 @@ class CreationProbe:
         """Adds the request to the window, together with the previous time-out if the controller was its cause.
 
         Args:
-            request: None: it does not count.
+            request: None: it is ignored.
             confirms_time_out: this request shows that the controller was the cause of the previous time-out.
         """
         timed_out, self._timed_out = self._timed_out, None

@@ -76,7 +76,7 @@ class MutationQuotaPorts:
     Attributes:
         write_refusal: returns why nothing may be written now; None: writes are allowed. It is called before each write.
         inputs: records the inputs of each cycle; None: nothing is recorded.
-        read_windows: returns the brokers' quota windows (controller.quota.window.*); None: the policy's own window counts.
+        read_windows: returns the brokers' quota windows (controller.quota.window.*); None: the policy's own window is used.
         read_probe_p90_ms: returns the measured latency of topic creations (p90); None: the objective does not limit this latency.
     """
 
@@ -184,7 +184,7 @@ class MutationQuotaController:
         if self._inputs is not None:
             self._inputs.record_quota_cycle(view, orders, policy, memory, step.memory, step.decisions)
         # A dry run cannot tell the writes of an active tuner from those of other tools. So in every cycle of a dry run, the quotas
-        # count as read for the first time, and a difference is no external change.
+        # are treated as read for the first time, and a difference is not an external change.
         memory = replace(step.memory, quotas_were_read=False) if self._dry_run else step.memory
         restored, changes = list[QuotaWrite](), list[QuotaWrite]()
         for decision in step.decisions:

@@ -84,7 +84,7 @@ class ClusterReader:
         answers = client.broker_configs(brokers, [*RATE_KEYS.values(), *_NUMBERS])
         unreadable = frozenset(b for b, answer in answers.items() if isinstance(answer, ClusterError))
         if brokers and unreadable == brokers:
-            # An error of all brokers counts as an error of the cluster; one of the errors stands for all.
+            # If all brokers return errors, the cluster cannot be read; the first error is reported.
             raise next(a for a in answers.values() if isinstance(a, ClusterError))
         rates: dict[BrokerSide, RateSetting] = {}
         for broker, configs in answers.items():

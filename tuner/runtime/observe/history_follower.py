@@ -1,7 +1,8 @@
 """Follows the history topic for the week of each broker (tuner/api/week_store.py), in a thread of its own.
 
-Nothing is read until the first request for a week, as only the page and the API need it. A week of a thousand brokers is 700 MB of
-JSON. So the thread pauses as long as it works, and the tuner's decisions do not wait for it.
+The thread reads nothing until the first request for a week, because only the page and the API need it. A week of a thousand brokers
+is 700 MB of JSON. So after each piece of work the thread pauses for as long as the work took, and the tuner's decisions do not wait
+for it.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from tuner.runtime.clock import Clock
 
 log = structlog.get_logger("tuner")
 
-POLL_RECORDS_MAX = 20  # Unpacked at once.
+POLL_RECORDS_MAX = 20  # Records that one poll may unpack.
 _WORK_S_MIN = 0.005  # Shorter work needs no pause.
 _PAUSE_S_MAX = 0.05
 _POLL_MS = 1_000
@@ -77,16 +78,16 @@ class HistoryFollower:
         """Reads until ``stop``; returns early if the topic does not exist yet."""
         history = HistoryTopic(consumer, self._topic)
         for period in history.periods(self._store.cluster, self._clock.now_ms() - SLOTS * PERIOD_MS):
-            self._take(period)
+            self._add(period)
             if self._stop.is_set():
                 return
         self._store.mark_read()
         while consumer.assignment() and not self._stop.is_set():
             for period in history.new_periods(self._store.cluster, _POLL_MS):
-                self._take(period)
+                self._add(period)
 
-    def _take(self, period: HistoryPeriod) -> None:
-        self._store.take(period, self._clock.now_ms())
+    def _add(self, period: HistoryPeriod) -> None:
+        self._store.add(period, self._clock.now_ms())
         worked_s = time.monotonic() - self._worked_from_s
         if worked_s >= _WORK_S_MIN:
             self._stop.wait(min(worked_s, _PAUSE_S_MAX))

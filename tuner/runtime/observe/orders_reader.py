@@ -24,8 +24,9 @@ log = structlog.get_logger("tuner")
 class OrdersReader:
     """Follows the orders of one cluster.
 
-    At the start of a leadership term, the journal's reader has read both topics up to certain offsets. The term calls ``begin``
-    with these offsets, so that no order is missed, and then ``set_earlier_orders`` with the orders before them.
+    At the start of a leadership term, the journal's reader has read the journal and the orders topic up to certain offsets. The
+    term calls ``begin`` with these offsets, so that no order is missed, and then ``set_earlier_orders`` with the orders before
+    them.
     """
 
     def __init__(
@@ -95,16 +96,16 @@ class OrdersReader:
         try:
             if self.plans is not None and self.reads_executor_records and self._journal_tail is not None:
                 for record in self._journal_tail.poll(wait_ms):
-                    self._take_plan(self.plans, record)
+                    self._apply_plan(self.plans, record)
             for record in self._tail.poll(wait_ms):
                 if record.key == self._key and record.value is not None:
-                    self._take(record)
+                    self._apply(record)
                 elif self.plans is not None and is_order(record.key or b""):
-                    self._take_plan(self.plans, record)
+                    self._apply_plan(self.plans, record)
         except KAFKA_ERRORS as error:
             log.warning("orders cannot be read", error=str(error))
 
-    def _take(self, record: Any) -> None:
+    def _apply(self, record: Any) -> None:
         try:
             orders = decode_orders(record.value)
         except ValueError as error:
@@ -115,9 +116,9 @@ class OrdersReader:
         self.superseded, self.latest = (*self.superseded, self.latest), orders
         log.info("orders", at_ms=self.latest.at_ms, paused=self.latest.pause is not None)
 
-    def _take_plan(self, plans: PlanBook, record: Any) -> None:
+    def _apply_plan(self, plans: PlanBook, record: Any) -> None:
         try:
-            take = plans.take if self.reads_executor_records else plans.take_operator_record
-            take(record.key or b"", record.value)
+            apply = plans.apply if self.reads_executor_records else plans.apply_operator_record
+            apply(record.key or b"", record.value)
         except ValueError as error:
             self.refused.refuse(record, f"a plan: {error}")

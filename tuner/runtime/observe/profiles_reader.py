@@ -1,7 +1,8 @@
-"""Reads the profiles topic: what the process `learn` has learned about each broker, and the changes that it has noticed.
+"""Reads the profiles topic: the profile of each broker, and the changes that `rheostat learn` has found.
 
-The topic is compacted, so a reader takes all its records. Any client with write access to the topic can write a profile. A record
-with a value that no measurement has is refused as a whole. The reader does not judge the age of a profile (tuner/core/forecast.py).
+The topic is compacted, so a reader reads it from the beginning. Any client with write access to the topic can write a profile. A
+record with a value that no measurement has is refused as a whole. The reader does not judge the age of a profile
+(tuner/core/forecast.py).
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class ProfilesReader:
 
     Attributes:
         profiles: by broker.
-        refused: counts the records that are no valid profile or event.
+        refused: counts the records that are not a valid profile or event.
     """
 
     def __init__(
@@ -53,13 +54,13 @@ class ProfilesReader:
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self.profiles: dict[int, BrokerProfile] = {}
-        self.refused = RefusedRecords(topic, "it counts as no profile", monotonic=monotonic)
+        self.refused = RefusedRecords(topic, "it is not used as a profile", monotonic=monotonic)
         self._events: dict[bytes, ChangeEvent] = {}
         self._tail = TopicTail(consumer, topic)
         self._cluster = cluster
         self._topic = topic
         self._is_begun = False
-        self._error: str | None = None  # Of the last read, which is logged once.
+        self._error: str | None = None  # Error of the last read; each error is logged once.
 
     @property
     def events(self) -> tuple[ChangeEvent, ...]:
@@ -69,19 +70,19 @@ class ProfilesReader:
     def poll(self) -> int:
         """Reads new records; the first call reads the whole topic. Returns the number of records."""
         records = self._tail.poll(ANSWER_MS) if self._is_begun else self._tail.read_all()
-        taken = 0
+        count = 0
         try:
             for record in records:
-                taken += 1
-                self._take(record)
+                count += 1
+                self._add_record(record)
             self._is_begun, self._error = self._tail.topic_exists, None
         except KAFKA_ERRORS as error:
             if str(error) != self._error:
                 log.warning("the profiles topic cannot be read", topic=self._topic, error=str(error))
             self._error = str(error)
-        return taken
+        return count
 
-    def _take(self, record: Any) -> None:
+    def _add_record(self, record: Any) -> None:
         key = record.key or b""
         if record.value is None:
             self._remove(key)
@@ -115,7 +116,7 @@ def _check(profile: BrokerProfile) -> None:
     """Checks that the profile can be a result of measurements.
 
     Raises:
-        ContractError: naming the first field that cannot.
+        ContractError: naming the first field that cannot be a measurement.
     """
     if profile.start_ms % (STEP_S * 1000):
         raise ContractError("broker profile: start_ms is not the start of an hour")

@@ -1,6 +1,6 @@
 """Follows the profiles topic in a thread of its own, so that the decision cycle never waits for it.
 
-Profiles improve decisions, but none needs them. So a topic that is missing or cannot be read is logged and changes nothing else.
+Profiles improve decisions, but no decision needs them. So if the topic is missing or cannot be read, this is only logged.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class ProfilesWatch:
         """
         Args:
             make_consumer: called in the thread, and again after an error.
-            publish: called in the thread with all profiles by broker and all events, after each read that brought records.
+            publish: called in the thread with all profiles by broker and all events, after each read that returned records.
         """
         self._make_consumer = make_consumer
         self._topic = topic
@@ -46,7 +46,7 @@ class ProfilesWatch:
         self._every_s = every_s
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="profiles-watch", daemon=True)
-        self.refused = 0  # Records that are no valid profile.
+        self.refused = 0  # Records that are not a valid profile.
 
     def start(self) -> None:
         self._thread.start()

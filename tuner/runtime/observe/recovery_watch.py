@@ -1,7 +1,7 @@
 """Watches for recovering replicas in a thread of its own, and adds them to the snapshots of the cluster.
 
-A cycle of the controller never waits for this thread: it takes the result of the last look, which is one or two seconds old. A
-result older than ``_AGE_S_MAX`` counts as empty, so that the tuner holds no replica back by it.
+A cycle of the controller never waits for this thread: it uses the result of the last check, which is one or two seconds old. A
+result older than ``_AGE_S_MAX`` is treated as empty, so that the tuner throttles no replica because of it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class RecoveryWatch:
         self._finder = finder
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
-        self._error: str | None = None  # Of the last look.
+        self._error: str | None = None  # Error of the last check.
         self._moves: dict[TopicPartition, PartitionMove] = {}
         self._taken = RecoveringReplicas()
         self._recoveries: tuple[PartitionMove, ...] = ()
@@ -43,7 +43,7 @@ class RecoveryWatch:
         thread.start()
 
     def stop(self) -> None:
-        """Ends the thread. A look in progress may continue for a while, and its result is dropped."""
+        """Ends the thread. A check in progress may continue for a while, and its result is dropped."""
         self._stop.set()
         if self._thread is not None:
             self._thread.join(timeout=_STOP_S_MAX)
@@ -54,7 +54,8 @@ class RecoveryWatch:
         return self._finder.result.number != self._taken.number
 
     def take(self) -> frozenset[str]:
-        """Takes the result of the last look for the next snapshot. Returns the topics, whose lists the snapshot has to contain.
+        """Takes the result of the last check for the next snapshot. Returns the topics whose throttled-replica lists the snapshot
+        needs.
 
         Objects that have not changed since the last call are reused.
         """

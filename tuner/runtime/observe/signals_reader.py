@@ -50,21 +50,21 @@ class SignalCache:
     """The best signal of every entity of one cluster so far."""
 
     def __init__(self) -> None:
-        # False: sides count only the partitions that are being reassigned, because the tuner does not throttle recovering replicas.
-        self.counts_recoveries = True
+        # False: the tuner does not throttle recovering replicas, so recovering partitions are removed from the signals of sides.
+        self.includes_recoveries = True
         self.brokers: dict[int, BrokerSignal] = {}
         self.moves: dict[BrokerSide, MoveSignal] = {}
         self.replication: dict[int, ReplicationSignal] = {}  # By follower.
         self.controllers: dict[int, ControllerSignal] = {}
         self.tenants: dict[Tenant, TenantSignal] = {}
-        # By broker. These outlive the signals.
-        self.profiles: Mapping[int, BrokerProfile] = {}  # What `rheostat learn` has published.
-        self.baselines: dict[int, BrokerBaseline] = {}  # What is usual on each broker without copies.
+        # Both are by broker, and outlive the signals.
+        self.profiles: Mapping[int, BrokerProfile] = {}  # The profiles that `rheostat learn` has published.
+        self.baselines: dict[int, BrokerBaseline] = {}  # Each broker's usual latency without copies.
         self._latencies: dict[int, LatencyBaseline] = {}
         self._quiet_from_ms = 0
         self.backlog = 0
 
-    def take(self, signal: Signal) -> None:
+    def add(self, signal: Signal) -> None:
         if signal.backlog:
             self.backlog += 1
             return
@@ -76,7 +76,7 @@ class SignalCache:
                     self._update_baseline(signal)
             case MoveSignal():
                 self._quiet_from_ms = quiet_from_ms(self._quiet_from_ms, signal)
-                move = signal if self.counts_recoveries else without_recoveries(signal)
+                move = signal if self.includes_recoveries else without_recoveries(signal)
                 _keep(self.moves, (signal.broker, signal.side), move)
             case ReplicationSignal():
                 _keep(self.replication, signal.broker, signal)
@@ -116,37 +116,37 @@ class SignalReader(SignalCache):
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__()
-        self.refused = RefusedRecords(topic, "it counts as no signal", monotonic=monotonic)
+        self.refused = RefusedRecords(topic, "it is not used as a signal", monotonic=monotonic)
         self._tail = TopicTail(consumer, topic)
         self._cluster = cluster
         self._topic = topic
 
     def poll(self) -> int:
         """Reads new records. Returns their number."""
-        return self._take_all(self._tail.poll(ANSWER_MS))
+        return self._add_all(self._tail.poll(ANSWER_MS))
 
     def rewind(self, records: int) -> None:
         """Reads at least the newest ``records`` records, for a command that has just started and has read none yet."""
-        self._take_all(self._tail.read_recent(records))
+        self._add_all(self._tail.read_recent(records))
 
-    def _take_all(self, records: Iterator[Any]) -> int:
-        taken = 0
+    def _add_all(self, records: Iterator[Any]) -> int:
+        count = 0
         try:
             for record in records:
-                taken += 1
-                self._take(record)
+                count += 1
+                self._add_record(record)
         except KAFKA_ERRORS as error:
             log.warning("the signals topic cannot be read", topic=self._topic, error=str(error))
-        return taken
+        return count
 
-    def _take(self, record: Any) -> None:
+    def _add_record(self, record: Any) -> None:
         try:
             signal = decode_signal(record.value or b"")
         except ContractError as error:
             self.refused.refuse(record, str(error))
             return
         if signal.cluster == self._cluster:
-            self.take(signal)
+            self.add(signal)
 
 
 def _keep(known: dict[K, S], key: K, new: S) -> None:
@@ -156,7 +156,7 @@ def _keep(known: dict[K, S], key: K, new: S) -> None:
 
 
 def _recent(known: dict[K, S], now_ms: int) -> dict[K, S]:
-    # ``abs``: a sample from the future comes from a wrong clock. Otherwise it would count as new until its time has come.
+    # ``abs``: a sample from the future comes from a wrong clock. Without ``abs`` it would look new until its time has come.
     return {key: signal for key, signal in known.items() if abs(now_ms - signal.sampled_at_ms) < FORGET_MS}
 
 

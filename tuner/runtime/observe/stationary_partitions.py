@@ -5,8 +5,8 @@ broker's restart they catch up through the throttle, and producers may wait for 
 would be too slow. So partitions are read with each full scan. Between full scans they are read only while producers wait, and only
 for topics with lists.
 
-Invariant: only a replica that can catch up counts: its broker is alive and its disk is online. Between two reads the last result
-stays, so that no throttle is lowered just because no read took place.
+Invariant: only replicas that can catch up are considered: the broker is alive and the disk is online. Between two reads the last
+result stays, so that no throttle is lowered just because no read took place.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class StationaryPartitions:
     def __init__(self) -> None:
         self.sides: Mapping[int, frozenset[BrokerSide]] = {}
         self._last_waiting_brokers: Collection[int] = ()
-        self._snapshots = 0  # Since the last read.
+        self._snapshots = 0  # Number of snapshots since the last read.
 
     def is_due(self, *, waiting_brokers: Collection[int], lost_move_ended: bool) -> bool:
         """Returns whether a snapshot without a full scan should read the topics with lists. Call it once for each snapshot.
@@ -61,7 +61,7 @@ class StationaryPartitions:
         """Updates ``sides``.
 
         Args:
-            states: partitions; only those on ``lists`` and not in ``moving`` count.
+            states: partitions; only those on ``lists`` and not in ``moving`` are considered.
             brokers: the brokers that are alive.
         """
         self._snapshots = 0

@@ -102,7 +102,7 @@ class ReassignmentRecorder:
         self._drop_old_refusals(decision.plans)
 
     def _drop_old_refusals(self, decisions: Sequence[PlanDecision]) -> None:
-        """Drops all refusals except those of partitions that are still to be requested, elected or cancelled."""
+        """Drops all refusals except refusals for partitions that are still to be requested, elected or cancelled."""
         if not self._refusals:
             return
         pending = set[TopicPartition]()
@@ -132,7 +132,7 @@ class ReassignmentRecorder:
             after: the same plans without the steps that did not begin.
             failures: steps that failed. Each failure doubles the pause before the next attempt.
             waits: steps that were deferred without a failure, with the reason. The next cycle tries them again.
-            paused_once: those of ``waits`` that are tried again only after the shortest pause.
+            paused_once: the entries of ``waits`` that are tried again only after the shortest pause.
 
         Raises:
             JournalError: the entries are recorded with the next write that the journal accepts.
@@ -187,7 +187,7 @@ class ReassignmentRecorder:
         self._journal.write((*self._outbox.entries, *entries), other_records=records)
         self._outbox.entries.clear()
         for key, value in records.items():
-            self.book.take(key, value)
+            self.book.apply(key, value)
 
     def _encode_changes(self, before: Plan, after: Plan, *, with_concurrency: bool) -> dict[bytes, bytes | None]:
         """Returns the records that differ between two states of a plan; None as value removes a record.

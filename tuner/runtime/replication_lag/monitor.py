@@ -1,7 +1,7 @@
 """Runs the judge of replication lag every 15 s, in a thread of its own, so that the throttle controller never waits for it.
 
-The judge uses what the last cycle of the throttle controller observed. Only if it needs the partitions of all topics, its thread
-asks Kafka for them, with a client of its own. Nothing is written to Kafka.
+The judge uses the observation of the last throttle cycle. If the judge also needs the partitions of all topics, its thread asks
+Kafka for them, with a client of its own. Nothing is written to Kafka.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class LagPorts:
     """Everything that the monitor reads from.
 
     Attributes:
-        latest: returns what the last cycle observed, and the throttles that the tuner manages; None: no cycle has ended.
+        latest: returns the observation of the last cycle, and the throttles that the tuner manages; None: no cycle has ended.
         read_partitions: reads all partitions of the cluster. The monitor calls it in its background thread only.
     """
 
@@ -59,7 +59,7 @@ class _Evaluation:
 
 
 class LagMonitor:
-    """Evaluates the lag of all brokers again and again."""
+    """Evaluates the lag of all brokers periodically."""
 
     def __init__(
         self, ports: LagPorts, clock: Clock, capacity_bytes_per_s: Callable[[int], tuple[float, float] | None]

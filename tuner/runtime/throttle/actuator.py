@@ -30,7 +30,8 @@ CONFIRM_S_MAX = 2.0
 # write.
 _WRITES_AWAITED_MAX = 3
 CONFIRM_PAUSE_S = 0.02
-# Kafka may reject a change as invalid while a broker lags 10 to 40 ms behind. After this time the rejection counts as a failure.
+# Kafka may reject a change as invalid while a broker lags 10 to 40 ms behind. After this time the rejection is treated as a
+# failure.
 INVALID_S_MAX = 0.5
 TOPICS_PER_REQUEST = 500
 

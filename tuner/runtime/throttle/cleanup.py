@@ -1,4 +1,4 @@
-"""Cleans up after a move: clears the throttled-replica lists, then restores the rates from before the move.
+"""Cleans up after a move: clears the throttled-replica lists, then restores the earlier rates.
 
 Since the decision, a new move may have begun, or an operator may have changed something. So the cluster is read once more before
 the first write, and each value right before its own write. Lists are cleared before rates are restored, because replicas in a list
@@ -25,7 +25,7 @@ from tuner.runtime.throttle.recorder import ThrottleRecorder
 
 log = structlog.get_logger("tuner")
 
-# Each cleanup needs about ten milliseconds for the journal, so one cycle carries out only so many. The rest follow in the next
+# Each cleanup needs about ten milliseconds for the journal, so one cycle carries out only this many. The others follow in the next
 # cycle.
 WRITES_PER_CYCLE_MAX = 50
 
@@ -66,7 +66,7 @@ class Cleanup:
         self._observer = observer
 
     def carry_out(self, cleanups: Sequence[ClearLists | RestoreRate], decided_on: LiveCluster) -> None:
-        """Carries out the cleanups that the present state of the cluster still allows.
+        """Carries out the cleanups that the current state of the cluster still allows.
 
         Args:
             decided_on: the snapshot that the decisions are based on.

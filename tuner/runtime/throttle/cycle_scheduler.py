@@ -30,7 +30,7 @@ from tuner.runtime.throttle.steering_tick import LatestSignals
 FULL_SCAN_EVERY = 6  # Number of regular cycles from one full scan to the next.
 # If steps begin all the time, only early cycles run. So this number of early cycles counts as one regular cycle for full scans.
 EARLY_PER_REGULAR = 5
-LOOK_EVERY_S = 1.0  # Interval of checks for missing signals and for orders.
+CHECK_EVERY_S = 1.0  # Interval of checks for missing signals and for orders.
 # After a step has ended, no early cycle runs for this time. Often another step begins meanwhile, and one change of the replica
 # lists then serves both; each change costs the brokers time.
 ENDED_S_MIN = 2.0
@@ -65,14 +65,14 @@ class CycleScheduler:
         self._orders_applied = orders.latest  # The orders that the last cycle applied.
 
     def is_early_cycle_due(self, *, requested: bool, step_ended: bool, memory: Memory) -> bool:
-        """Returns whether a cycle has to run now. Call it every ``LOOK_EVERY_S``, and when a step may have been prepared.
+        """Returns whether a cycle has to run now. Call it every ``CHECK_EVERY_S``, and when a step may have been prepared.
 
         Args:
             requested: a step of a plan waits to be throttled before it begins, a recovery has begun, or a rate has started.
             step_ended: a step of a plan has ended, and its replicas are still on the throttled-replica lists.
         """
         now_s = self._clock.monotonic_s()
-        if now_s >= self._orders_read_at_s + LOOK_EVERY_S:
+        if now_s >= self._orders_read_at_s + CHECK_EVERY_S:
             self._orders_read_at_s = now_s
             self._orders.follow(wait_ms=0)
         # Tools that move partitions in batches pause between the batches. Only snapshots that are a regular cycle apart show that a

@@ -153,7 +153,7 @@ class ThrottleController:
             memory: the controller's memory at the end of the last leadership term, from the journal.
             ramps: carries out gradual rate changes.
             steering: closed-loop control towards the objective; None: the controller only rescues stalled moves.
-            processor_s: returns the CPU seconds that the process has used; by default they do not count.
+            processor_s: returns the CPU seconds that the process has used; by default always 0.
         """
         limits = config.limits
         self.recorder = ThrottleRecorder(
@@ -235,7 +235,7 @@ class ThrottleController:
         signals their effect is unknown. A window warm-up continues, because its low rate is only for a few seconds.
         """
         if self._steering_tick is not None:
-            self._steering_tick.hold()
+            self._steering_tick.withdraw_sides()
         self._ramp_outcomes.try_stop(
             dict.fromkeys(self._ramps.busy - self._windows.active().keys(), "interrupted: a cycle failed")
         )
@@ -286,7 +286,7 @@ class ThrottleController:
         If another tuner has already taken over the journal, the outcomes wait in the outbox.
         """
         if self._steering_tick is not None:
-            self._steering_tick.hold()
+            self._steering_tick.withdraw_sides()
         self._ramp_outcomes.try_stop(dict.fromkeys(self._ramps.busy, why))
 
     def next_due_s(self) -> float | None:
@@ -319,7 +319,7 @@ class ThrottleController:
         """Connects the reassignment executor.
 
         Args:
-            pending_bytes: returns the bytes by side that plans have not begun to copy; steering counts them as remaining work.
+            pending_bytes: returns the bytes by side that plans have not begun to copy; steering treats them as remaining work.
             handshake: the executor announces the steps that are about to begin, and this controller answers which are throttled.
             plans: returns all recorded plans, even those that another tuner executes, because their moves are throttled too.
         """
@@ -330,7 +330,7 @@ class ThrottleController:
     def cycle_is_due(self) -> bool:
         """Returns whether a cycle has to run before its regular time.
 
-        Call it every ``LOOK_EVERY_S``, and whenever a step may have been prepared.
+        Call it every ``CHECK_EVERY_S``, and whenever a step may have been prepared.
         """
         # A replica that has caught up is a normal follower. If it is still listed while the quota is used up, it fetches nothing,
         # and producers with acks=all wait for it. So it is removed from the list soon after its step has ended.

@@ -24,7 +24,7 @@ from tuner.core.cluster import BrokerSide
 from tuner.core.outcome import Failure
 from tuner.runtime.throttle.actuator import Throttles
 
-_LATE_READS_MAX = 10  # Number of late reads in a row until an old rate counts as an external change.
+_LATE_READS_MAX = 10  # Number of late reads in a row until an old rate is treated as an external change.
 _LATE_PAUSE_S = 1.0  # Pause after a late read.
 _REQUEST_SHARE = 0.1  # A request has to carry at least this share of a second's writes.
 _ROUNDING = 1e-6  # Tolerance for sums of fractions of writes.

@@ -63,7 +63,7 @@ class RampOutcomes:
 
         Args:
             stops: the reason for each side.
-            intended: the stop is planned and does not count as a failure.
+            intended: the stop is planned and is not recorded as a failure.
 
         Raises:
             JournalError: the ramps have stopped, but the outcomes are not in the journal yet.

@@ -245,7 +245,7 @@ class ThrottleRecorder:
         return self._entry("outcome", decision, {}, failure)
 
     def log_decisions(self, decisions: Sequence[Decision]) -> None:
-        """Logs decisions, those with the same action and reason in one line."""
+        """Logs decisions; decisions with the same action and reason share a line."""
         for group in group_by_event(entry_of("", decision, 0) for decision in decisions):
             first = group[0]
             log.info(
@@ -257,7 +257,7 @@ class ThrottleRecorder:
     def relinquish(self, side: BrokerSide, current_bytes_per_s: int | None) -> None:
         """Stops managing a side between two cycles, because an operator or a tool has changed its rate.
 
-        This counts at once, before it is in the journal. A side that is not managed is skipped.
+        This takes effect at once, before it is in the journal. A side that is not managed is skipped.
 
         Args:
             current_bytes_per_s: the rate that Kafka has now; None: no rate.
@@ -333,7 +333,8 @@ def _changed_lists(listed: ListsByTopic, before: ListsByTopic) -> dict[str, Topi
 def _equal_without_parts(memory: Memory, saved: Memory) -> bool:
     """Returns whether two memories are equal in all that is written as one record.
 
-    Two kinds of parts are not: those that are measured again after a restart, and those that have records of their own by topic.
+    Two kinds of parts are not in that record: values that are measured again after a restart, and lists, which have one record per
+    topic.
     """
     return memory == replace(
         saved,

@@ -30,7 +30,7 @@ from tuner.runtime.throttle.actuator import Throttles
 TICK_EVERY_S = 1.0
 NO_RATES: Mapping[BrokerSide, int] = {}
 NO_BASELINES: Mapping[int, BrokerBaseline] = {}
-# A broker may show the rate before the last write for so many seconds in a row. After that, the write counts as lost.
+# A broker may show the rate before the last write for this many seconds in a row. After that, the write is treated as lost.
 _LATE_READS_MAX = 10
 
 
@@ -92,8 +92,8 @@ class SteeringController:
     @property
     def setpoints(self) -> dict[BrokerSide, Setpoint]:
         """The law's latest setpoint of each side."""
-        found = ((side, self._state.setpoint(side)) for side in self._current)
-        return {side: setpoint for side, setpoint in found if setpoint is not None}
+        setpoints = ((side, self._state.setpoint(side)) for side in self._current)
+        return {side: setpoint for side, setpoint in setpoints if setpoint is not None}
 
     def change_policy(self, objective: Objective, limits: ControlLimits) -> None:
         """Follows another objective and other limits from the law's next second on. The estimates of the brokers stay."""
@@ -124,7 +124,7 @@ class SteeringController:
             plan_max_rates: highest rate that plans allow on the sides through which they copy, bytes/s.
         """
         sides = {**held, **steerable}
-        # A broker may show the last write late. So for a side that was written, the written rate counts; else the rate in Kafka.
+        # A broker may show the last write late. So for a side that was written, the written rate is used; else the rate in Kafka.
         self._written &= sides.keys()
         self._current = {s: self._current[s] if s in self._written else rate for s, (rate, _) in sides.items()}
         self._is_set_on_broker = {side: side in self._written or is_set for side, (_, is_set) in sides.items()}
@@ -164,7 +164,7 @@ class SteeringController:
         Args:
             brokers, moves: the newest signal of each broker and side.
             planned: sides where plans have steps that have not begun.
-            baselines: what is usual on each broker without copies.
+            baselines: each broker's usual latency without copies.
         """
         if self._due_s is None or now_s < self._due_s:
             return []
@@ -301,8 +301,8 @@ def _change(side: BrokerSide, rate: int, state: ControlState, current: int, is_s
 
 
 def _urgency(current_bytes_per_s: int, setpoint_bytes_per_s: int) -> tuple[bool, float]:
-    """Returns the sort key of a change, highest first. A lower rate is more urgent, because it protects clients; then the larger
-    relative change is.
+    """Returns the sort key of a change, highest first. Lower rates come first, because they protect clients; then larger relative
+    changes.
     """
     difference = abs(setpoint_bytes_per_s - current_bytes_per_s)
     return setpoint_bytes_per_s < current_bytes_per_s, difference / max(current_bytes_per_s, setpoint_bytes_per_s)

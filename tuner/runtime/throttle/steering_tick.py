@@ -33,12 +33,13 @@ from tuner.runtime.throttle.steering_controller import SteeringController, Write
 log = structlog.get_logger("tuner")
 
 # The cycle holds a side for one of these reasons if its signals cannot be trusted. The law may then lower its rate, but not raise
-# it. BROKER_DOWN holds the sides of a destination that is down, and of its sources; only the sources are alive to be lowered.
+# it. BROKER_DOWN holds the sides of a destination that is down and the sides of its sources; the law can lower only the sources,
+# because they are alive.
 _LOWER_ONLY = {Reason.SIGNALS_MISSING, Reason.SIGNALS_STALE, Reason.SIGNALS_CONTRADICT, Reason.BROKER_DOWN}
 
 
 class LatestSignals(Protocol):
-    """The latest signal of each broker and of each side through which partitions move, and what is known without moves."""
+    """The latest signal of each broker and of each side through which partitions move, and the brokers' baselines."""
 
     @property
     def brokers(self) -> Mapping[int, BrokerSignal]: ...
@@ -125,7 +126,7 @@ class SteeringTick:
             plan_max_rates=plan_rates(live.moves, observation.plan_moves, self.limits),
         )
 
-    def hold(self) -> None:
+    def withdraw_sides(self) -> None:
         """Takes all sides from the law until the next ``hand_over``."""
         self._steering.assign_sides(steerable={}, held={}, quota_samples={}, now_s=self._clock.monotonic_s())
 
@@ -140,7 +141,7 @@ class SteeringTick:
         brokers: Mapping[int, BrokerSignal] = self._signals.brokers
         if self._ignored_brokers:
             brokers = {broker: signal for broker, signal in brokers.items() if broker not in self._ignored_brokers}
-        # A side has work until the whole plan has ended, so the plan's steps that have not begun count as well.
+        # A side has work until the whole plan has ended, so the plan's steps that have not begun are included.
         pending = self.pending_bytes()
         moves = add_pending_bytes(self._signals.moves, pending)
         now_s, now_ms = self._clock.monotonic_s(), self._clock.now_ms()
@@ -177,13 +178,14 @@ class SteeringTick:
         self._give_up(failed)
 
     def _give_up(self, refused: Sequence[WriteRefused]) -> None:
-        """Takes sides whose write was refused or failed from the law: for a pause, or until the hold ends after an external change.
+        """Removes the sides whose write failed from the law. A side returns after a pause, or, after an external change, when the
+        hold has ended.
 
         The law stops at once, before the journal has a record of the failure, because the journal may be unreachable.
         """
         for refusal in refused:
             self._steering.drop((refusal.decision.broker, refusal.decision.side))
-        # A tool that ends its own move clears the rate, which is neither a failure nor an external change.
+        # A tool that ends its own move clears the rate. This is neither a failure nor an external change.
         failures = [
             refusal
             for refusal in refused

@@ -126,8 +126,8 @@ class WindowWarmup:
     ) -> frozenset[BrokerSide]:
         """Returns the sides that were idle, and on which a plan's step begins or has begun since the last snapshot.
 
-        A side without a history counts as idle: a needless warm-up costs only some seconds, but without a necessary one up to twice
-        the rate passes within a window.
+        A side without a history is treated as idle: a needless warm-up costs only some seconds, but without a necessary one up to
+        twice the rate passes within a window.
 
         Args:
             starting: sides where steps of plans are about to begin.
@@ -166,7 +166,7 @@ class WindowWarmup:
         """
         side, now_s, budget = (change.broker, change.side), self._clock.monotonic_s(), self._writes_per_s_max
         if change.reason is Reason.WINDOW_WARMUP and side not in self._cut_short_at_s:
-            # The window holds the traffic of its last ``FILL_S`` seconds, of which the side was idle for some.
+            # The window holds the traffic of the last ``FILL_S`` seconds. For some of them the side was idle.
             filled_ratio = max(0.0, 1.0 - self._idle_s.get(side, math.inf) / FILL_S)
             first_rate = max(self.limits.warmup_start_bytes_per_s, filled_ratio * change.setpoint_bytes_per_s)
             starts_s = 0.0 if self.limits.closed_loop else _STARTS_S

@@ -77,7 +77,7 @@ def test_restarted_learner_equals_one_that_never_stopped() -> None:
     periods = list(history(15 * 24, change=change, brokers=(7, 3)))
     book, learner = PeriodBook(), Learner("c", MONDAY_MS // HOUR_MS)
     for period in periods:
-        book.take(period)
+        book.add(period)
         learn(book, learner)
     again = book_of(periods)
     restarted = learn(again)

@@ -77,10 +77,10 @@ def test_later_record_replaces_a_period_and_same_one_does_not() -> None:
     book = book_of(periods)
     book.forget_changes(29 + MONDAY_MS // HOUR_MS)
     changes = book.changes
-    book.take(periods[5])
+    book.add(periods[5])
     assert book.changes == changes
     other = replace(periods[5].brokers[0], client_in_bytes_per_s=1.0)
-    book.take(replace(periods[5], brokers=(other, periods[5].brokers[1])))
+    book.add(replace(periods[5], brokers=(other, periods[5].brokers[1])))
     assert book.changes == changes + 1
     assert book.changed_from_hour == MONDAY_MS // HOUR_MS
 
@@ -89,7 +89,7 @@ def test_periods_older_than_five_weeks_are_left_out() -> None:
     book = PeriodBook()
     newest_ms = MONDAY_MS + 100 * 24 * HOUR_MS
     for start_ms in (MONDAY_MS, newest_ms - PERIOD_MS, newest_ms, MONDAY_MS + PERIOD_MS):
-        book.take(HistoryPeriod(cluster="c", start_ms=start_ms, brokers=(BROKER,)))
+        book.add(HistoryPeriod(cluster="c", start_ms=start_ms, brokers=(BROKER,)))
     assert book.first_hour() == (newest_ms - PERIOD_MS) // HOUR_MS
     assert newest_ms - (book.first_hour() or 0) * HOUR_MS < KEPT_HOURS * HOUR_MS
 
@@ -98,7 +98,7 @@ def test_forged_brokers_do_not_fill_the_memory() -> None:
     book = PeriodBook()
     for i in range(3):
         brokers = tuple(replace(BROKER, broker=i * 10_000 + j) for j in range(9_000))
-        book.take(HistoryPeriod(cluster="c", start_ms=MONDAY_MS + i * PERIOD_MS, brokers=brokers))
+        book.add(HistoryPeriod(cluster="c", start_ms=MONDAY_MS + i * PERIOD_MS, brokers=brokers))
     assert len(book.brokers) == BROKERS_MAX
 
 
@@ -108,7 +108,7 @@ def test_memory_stays_flat_over_months() -> None:
     tracemalloc.start()
     for week in range(12):
         for period in range(7 * 24):  # One period an hour.
-            book.take(
+            book.add(
                 HistoryPeriod(cluster="c", start_ms=MONDAY_MS + (week * 168 + period) * HOUR_MS, brokers=(BROKER,))
             )
         sizes.append(tracemalloc.get_traced_memory()[0])
@@ -138,7 +138,7 @@ def test_brokers_and_tenants_that_come_after_a_forged_period_get_places() -> Non
     book = book_of([forged(MONDAY_MS), *real[1:]])
     hour = MONDAY_MS // HOUR_MS + 29
     assert (book.left_out(), book.periods(hour)[1].tenant_rates) == ((2, 1), {})
-    book.give_places()
+    book.assign_places()
     assert book.left_out() == (0, 0)
     assert book.brokers[:2] == [1, 2]
     assert list(book.periods(hour)[1].tenant_rates) == [("app", None)]
@@ -148,7 +148,7 @@ def test_newest_period_alone_takes_no_place_from_others() -> None:
     periods = list(history(30, tenant_rate=lambda _: 2.0))
     newest_ms = periods[-1].start_ms + PERIOD_MS
     book = book_of([*periods, forged(newest_ms)])
-    book.give_places()
+    book.assign_places()
     assert book.brokers[:2] == [1, 2]
     assert book.left_out() == (2, 1), "two forged brokers and one forged tenant"
 
@@ -156,17 +156,17 @@ def test_newest_period_alone_takes_no_place_from_others() -> None:
 def test_places_of_brokers_and_tenants_unseen_for_a_week_are_free() -> None:
     after = history(7 * 24 + 1, first_ms=MONDAY_MS + PERIOD_MS, tenant_rate=lambda _: 2.0)
     book = book_of([forged(MONDAY_MS), *after])
-    book.give_places()
+    book.assign_places()
     assert book.brokers == [1, 2]
 
 
 def test_forged_period_makes_later_ones_no_larger() -> None:
     def size_of(first: HistoryPeriod) -> int:
         book = PeriodBook()
-        book.take(first)
+        book.add(first)
         tracemalloc.start()
         for period in history(48, first_ms=MONDAY_MS + PERIOD_MS):
-            book.take(period)
+            book.add(period)
         size = tracemalloc.get_traced_memory()[0]
         tracemalloc.stop()
         return size
@@ -178,7 +178,7 @@ def test_names_of_pods_do_not_fill_the_memory() -> None:
     book, sizes = PeriodBook(), []
     tracemalloc.start()
     for i in range(40):
-        book.take(HistoryPeriod(cluster="c", start_ms=MONDAY_MS + i * PERIOD_MS, tenants=pods(i * TENANTS_MAX)))
+        book.add(HistoryPeriod(cluster="c", start_ms=MONDAY_MS + i * PERIOD_MS, tenants=pods(i * TENANTS_MAX)))
         sizes.append(tracemalloc.get_traced_memory()[0])
     tracemalloc.stop()
     assert sizes[39] - sizes[19] < 0.2 * (sizes[9] - sizes[0]), "only numbers are added"

@@ -61,7 +61,7 @@ def producer() -> Producer:
 def writer_of(producer: Producer, *topic: Any) -> ProfileWriter:
     writer = ProfileWriter(producer, "t.profiles", "c", LearnCounts())
     for record in topic:
-        writer.take(record)
+        writer.register(record)
     return writer
 
 

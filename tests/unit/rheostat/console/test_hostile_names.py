@@ -35,7 +35,7 @@ from rheostat.journal.scan import JournalScan
 from rheostat.limits import view as limits_view
 from rheostat.limits.report import build_report as limits_report
 from rheostat.plan.estimate import view as plan_view
-from rheostat.plan.estimate.report import EstimateQuestion, estimate_plan
+from rheostat.plan.estimate.report import EstimateOptions, estimate_plan
 from rheostat.plan.estimate.sources import EstimateFigures
 from rheostat.quotas import live as quotas_live
 from rheostat.quotas.calibrate import view as calibrate_view
@@ -217,7 +217,7 @@ def watched_fetchers(hostile: str, console: Console) -> None:
     logs = LogSizes(10.0)
     for n in range(2):
         size = {(topic, state.partition): 4_000_000 * (n + 1) for state in states}
-        logs.take(2.0 * n, {1: size, 2: size})
+        logs.add(2.0 * n, {1: size, 2: size})
     console.print(live_view.render(analyse_threads(hostile, states, {1: 2, 2: 2}, logs), hostile))
 
 
@@ -240,7 +240,7 @@ def history(hostile: str, console: Console) -> None:
 def plan(hostile: str, console: Console) -> None:
     planned = (PlannedPartition(hostile, 0, 1, frozenset({1}), 1e5, {2: 1e9}),)
     figures = EstimateFigures(hostile, kip73_figures(1, 10, [1e9], [1e5]), planned, notes=(hostile,))
-    plan_view.show(estimate_plan(figures, EstimateQuestion(rate_bytes_per_s=1e6)), console)
+    plan_view.show(estimate_plan(figures, EstimateOptions(rate_bytes_per_s=1e6)), console)
 
 
 def reassigned(hostile: str) -> PlanProgress:

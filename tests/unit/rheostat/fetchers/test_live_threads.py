@@ -44,7 +44,7 @@ def sizes(leader: int, *, lag_of_0: int = 0, lag_of_6: int = 0) -> SizesByBroker
 def watched(*samples: SizesByBroker, window_s: float = 10.0, fetchers: dict[int, int] = THREADS) -> LiveThreads:
     logs = LogSizes(window_s)
     for n, by_broker in enumerate(samples):
-        logs.take(2.0 * n, by_broker)
+        logs.add(2.0 * n, by_broker)
     return analyse_threads("a test", STATES, fetchers, logs)
 
 
@@ -97,7 +97,7 @@ def test_analyse_threads_broker_without_answer_is_unknown() -> None:
 def test_log_sizes_forget_what_is_before_the_window() -> None:
     logs = LogSizes(4.0)
     for n, size in enumerate((0, 100_000, 100_000, 100_000)):
-        logs.take(2.0 * n, {1: {("a", 0): size}})
+        logs.add(2.0 * n, {1: {("a", 0): size}})
     assert logs.measured_s == 4.0
     assert logs.growth_bytes_per_s(1, ("a", 0)) == 0
     assert logs.growth_bytes_per_s(1, ("a", 1)) is None
@@ -109,8 +109,8 @@ def test_log_growth_counts_the_time_of_its_own_samples() -> None:
     logs, gone = LogSizes(10.0), LogSizes(10.0)
     for n in range(6):  # Every 2 s; the log grows by 1 MB/s.
         size = {key: 2_000_000 * n}
-        logs.take(2.0 * n, {1: size} if n >= 4 else {})
-        gone.take(2.0 * n, {1: size} if n <= 2 else {1: {}})
+        logs.add(2.0 * n, {1: size} if n >= 4 else {})
+        gone.add(2.0 * n, {1: size} if n <= 2 else {1: {}})
     assert logs.growth_bytes_per_s(1, key) == 1_000_000
     assert gone.growth_bytes_per_s(1, key) is None
 

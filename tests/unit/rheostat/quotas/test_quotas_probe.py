@@ -61,8 +61,8 @@ def test_evaluate_now_uses_bucket_size_like_tuner(given: str, windows: set[Quota
       mutation_quota: {{{given}}}
     """
     signals = SignalCache()
-    signals.take(controller(START_MS))
-    signals.take(tenant(START_MS, 8.0, 30.0, user="alice"))
+    signals.add(controller(START_MS))
+    signals.add(tenant(START_MS, 8.0, 30.0, user="alice"))
     settings, stands = parse_settings(text, "f.yaml", {}), {QuotaEntity("alice"): 10.0}
     found = evaluate_now(settings, stands, signals, MutationMemory(), Orders(), START_MS, windows=windows)
     assert [row["throttled"] for row in found["tenants"]] == [held_back]
@@ -82,7 +82,7 @@ def test_evaluate_now_without_probe_omits_its_objective(
       mutation_quota: {objective: {create_probe_p90_ms_max: 40}}
     """
     signals = SignalCache()
-    signals.take(controller(START_MS, idle=0.96))
+    signals.add(controller(START_MS, idle=0.96))
     settings = parse_settings(text, "f.yaml", {})
     found = evaluate_now(settings, {}, signals, MutationMemory(), Orders(), START_MS, create_p90_ms)
     assert found["pressure"] == pytest.approx(pressure)

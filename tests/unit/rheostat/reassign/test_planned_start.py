@@ -12,7 +12,7 @@ from rheostat.profiles import select_usable
 from rheostat.reassign.constraints import PlanConstraints
 from rheostat.reassign.planned_start import _highest_rate, _time_ratio, check_best_start, parse_planned_start
 from rheostat.start_report import answer_start, brokers_of, copy_limits
-from rheostat.start_times import AskedStart
+from rheostat.start_times import RequestedStart
 from streaming.shared.contract import BrokerProfile, LoadForecast
 from tuner.core.reassignment_plan import PlanThrottle
 from tuner.core.side_load import PlannedPartition, side_loads
@@ -26,7 +26,7 @@ SETTINGS = TunerSettings(rate_bytes_per_s_max=50 * MB)
 
 def test_start_is_parsed_only_if_given() -> None:
     assert parse_planned_start(None, unthrottled=True) is None
-    assert parse_planned_start("best", unthrottled=False) == AskedStart(None)
+    assert parse_planned_start("best", unthrottled=False) == RequestedStart(None)
     asked = parse_planned_start("now", unthrottled=True)
     assert asked is not None
     assert asked.at_ms == pytest.approx(1000 * time.time(), abs=60_000)
@@ -43,9 +43,9 @@ def test_forecast_of_a_constant_load_takes_the_estimated_time(leader_ratio: floa
         PARTITIONS,
         usable,
         copy_limits(SETTINGS, lambda _: 50 * MB, PARTITIONS, usable, NOW_MS, leader_ratio=leader_ratio),
-        AskedStart(NOW_MS),
+        RequestedStart(NOW_MS),
         NOW_MS,
-        steers=True,
+        has_objective=True,
         time_ratio=_time_ratio(side_loads(PARTITIONS), 50 * MB, leader_ratio, expected_s),
     )
     assert report.chosen.duration_s == pytest.approx(expected_s, rel=1e-6)
@@ -67,7 +67,7 @@ def best_start(settings: TunerSettings, profiles: dict[int, BrokerProfile], part
     """Returns why the best start is refused; empty if it is not."""
     usable = select_usable(profiles, brokers_of(partitions), NOW_MS)
     limits = copy_limits(settings, lambda period: period.rate_bytes_per_s_max, partitions, usable, NOW_MS)
-    report = answer_start(partitions, usable, limits, AskedStart(None), NOW_MS, steers=True)
+    report = answer_start(partitions, usable, limits, RequestedStart(None), NOW_MS, has_objective=True)
     try:
         check_best_start(report)
     except BadInputError as error:

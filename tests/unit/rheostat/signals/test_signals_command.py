@@ -61,7 +61,7 @@ EVERY: list[Signal] = [BROKER, MOVE, LAG, CONTROLLER, TENANT]
 def seen_of(*signals: Signal, wanted: SignalFilter = OURS) -> SignalsView:
     seen = SignalsView(wanted)
     for signal in signals:
-        seen.take(encode_signal(signal))
+        seen.add(encode_signal(signal))
     return seen
 
 
@@ -229,7 +229,7 @@ def test_cluster_column_appears_only_for_several_clusters() -> None:
 
 def test_backlog_and_unreadable_signals_are_counted() -> None:
     seen = seen_of(BROKER, replace(BROKER, broker=2, backlog=True))
-    seen.take(b"{}")
+    seen.add(b"{}")
     out = io.StringIO()
     for part in render_tables(seen, OURS, NOW_MS, AGE_S_MAX, console_for(out)):
         console_for(out).print(part)
@@ -326,7 +326,7 @@ def test_describe_problem_names_cause_and_remedy(signals: list[Signal], wanted: 
 
 def test_records_of_another_version_are_reported() -> None:
     seen = SignalsView(OURS)
-    seen.take(json.dumps({"v": 1, "kind": "broker", **asdict(BROKER)}).encode())
+    seen.add(json.dumps({"v": 1, "kind": "broker", **asdict(BROKER)}).encode())
     assert "None of 1 records in rheostat.signals can be read" in (
         describe_problem(seen, OURS, TOPIC, NOW_MS, AGE_S_MAX) or ""
     )

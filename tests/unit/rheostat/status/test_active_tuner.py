@@ -47,7 +47,7 @@ def text_of(found: dict[str, Any]) -> str:
 def test_status_with_clock_behind_the_brokers_sees_the_tuner(monkeypatch: pytest.MonkeyPatch) -> None:
     """By this machine's clock the tuner's report lies in the future, so the journal follower ignores it."""
     journal = JournalFollower("lab")
-    journal.take(JournalRecord(presence_key("lab", ACTS.holder), encode_presence(ACTS), 0, "journal", NOW_MS + 10_000))
+    journal.apply(JournalRecord(presence_key("lab", ACTS.holder), encode_presence(ACTS), 0, "journal", NOW_MS + 10_000))
     assert journal.tuners(NOW_MS) == ()
     for name, value in {
         "probe": lambda _: None,
@@ -156,11 +156,11 @@ def test_expected_end_is_that_of_the_plan() -> None:
 def test_signal_history_joins_the_steps_of_the_last_minute() -> None:
     history = SignalHistory(cast(Any, None), "signals", "lab")
     for signal in measured().moves.values():
-        history.take(signal)
+        history.add(signal)
     for back in range(8, -1, -1):
         at_ms = NOW_MS - 5_000 * back
         steps = tuple(MoveStep(at_ms - 5_000 * n, 5.0, 0.0, 0.0, 600 * MB) for n in range(2))
-        history.take(replace(move_signal(*TARGET, slope=0.0, steps=steps), sampled_at_ms=at_ms, samples=7))
+        history.add(replace(move_signal(*TARGET, slope=0.0, steps=steps), sampled_at_ms=at_ms, samples=7))
     assert status(history)["stalled_brokers"] == [], "ten seconds of the newest signal"
     history.merge_steps()
     assert len(history.moves[TARGET].steps) == 10
@@ -187,20 +187,20 @@ def test_stall_found_by_the_running_tuner_counts() -> None:
 def test_status_follows_the_presence_of_tuners() -> None:
     followed = JournalFollower("lab")
 
-    def take(key: bytes, value: bytes | None, at_ms: int = NOW_MS) -> None:
-        followed.take(JournalRecord(key, value, 0, "rheostat.journal", at_ms))
+    def apply(key: bytes, value: bytes | None, at_ms: int = NOW_MS) -> None:
+        followed.apply(JournalRecord(key, value, 0, "rheostat.journal", at_ms))
 
     key = presence_key("lab", "host:7")
-    take(key, encode_presence(DRY))
+    apply(key, encode_presence(DRY))
     assert [t.mode for t in followed.tuners(NOW_MS)] == [TunerMode.DRY_RUN]
-    take(key, encode_presence(ACTS), NOW_MS + 5_000)
-    take(presence_key("other", "x:1"), encode_presence(ACTS))
+    apply(key, encode_presence(ACTS), NOW_MS + 5_000)
+    apply(presence_key("other", "x:1"), encode_presence(ACTS))
     assert [t.mode for t in followed.tuners(NOW_MS + 24_000)] == [TunerMode.ACTIVE]
     assert followed.tuners(NOW_MS + 26_000) == (), "it has not reported for 21 s"
-    take(key, b"not a presence")
+    apply(key, b"not a presence")
     assert followed.tuners(NOW_MS) == ()
-    take(key, encode_presence(ACTS))
-    take(key, None)
+    apply(key, encode_presence(ACTS))
+    apply(key, None)
     assert followed.tuners(NOW_MS) == ()
 
 

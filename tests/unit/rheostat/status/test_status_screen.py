@@ -65,7 +65,7 @@ def measured(*more: Signal, remaining: float = 600 * MB, steady_state: float = 6
         broker_signal(3, follower=6 * MB),
         *more,
     ):
-        signals.take(signal)
+        signals.add(signal)
     return signals
 
 
@@ -102,10 +102,10 @@ def shown(
 
 def test_screen_shows_progress_rates_orders_and_decisions() -> None:
     rates, evaluator = RateHistory(), StatusEvaluator(SETTINGS)
-    rates.take(status(evaluator=evaluator))
+    rates.add(status(evaluator=evaluator))
     failed = Entry(NOW_MS, "decision", "hold", "progressing", "all is well", failure="refused")
     now = status(measured(remaining=150 * MB), ORDERS, failed, evaluator=evaluator)
-    rates.take(now)
+    rates.add(now)
     text = shown(now, rates)
     assert "lab: 1 partition is moving onto broker 3; 150 MB remain, done in about 75 s." in text
     assert "75 % copied; done at about 2023-11-14 22:14:35 UTC." in text
@@ -266,7 +266,7 @@ def test_screen_fits_80_columns() -> None:
     rates, evaluator = RateHistory(), StatusEvaluator(SETTINGS)
     for _ in range(30):
         found = status(measured(still_for(60)), evaluator=evaluator)
-        rates.take(found)
+        rates.add(found)
     lines = shown(found, rates, width=80).splitlines()
     assert max(map(len, lines)) <= 80
     assert any("stalled since 22:12:40" in line for line in lines)
@@ -288,15 +288,15 @@ def test_spark_scales_rates_to_the_limit(rates: list[float | None], limit: float
 def test_follower_keeps_newest_entries_and_orders_of_its_cluster() -> None:
     followed = JournalFollower("lab", {"entry": 15, "steering": 5})
 
-    def take(key: bytes, value: bytes) -> None:
-        followed.take(JournalRecord(key, value, 0, "rheostat.journal", NOW_MS))
+    def apply(key: bytes, value: bytes) -> None:
+        followed.apply(JournalRecord(key, value, 0, "rheostat.journal", NOW_MS))
 
     for number in range(20):
         entry = Entry(NOW_MS + number, "decision", "hold", "progressing", str(number))
-        take(entry_key("entry", "lab", number), encode_entry(entry))
-    take(entry_key("entry", "other", 1), encode_entry(Entry(1, "decision", "hold", "progressing", "theirs")))
-    take(orders_key("lab"), encode_orders(ORDERS))
-    take(orders_key("lab"), b"not an order")
+        apply(entry_key("entry", "lab", number), encode_entry(entry))
+    apply(entry_key("entry", "other", 1), encode_entry(Entry(1, "decision", "hold", "progressing", "theirs")))
+    apply(orders_key("lab"), encode_orders(ORDERS))
+    apply(orders_key("lab"), b"not an order")
     assert [entry.text for entry in followed.state.entries["entry"]] == [str(n) for n in range(5, 20)]
     assert followed.state.orders == ORDERS
     assert [text for text in followed.state.unreadable if "orders|lab" in text] == list(followed.state.unreadable)
@@ -304,7 +304,7 @@ def test_follower_keeps_newest_entries_and_orders_of_its_cluster() -> None:
 
 def test_follower_knows_the_state_only_if_read_completely() -> None:
     followed = JournalFollower("lab")
-    followed.take(JournalRecord(memory_key("lab"), encode_memory(MEMORY), 0, "rheostat.journal", NOW_MS))
+    followed.apply(JournalRecord(memory_key("lab"), encode_memory(MEMORY), 0, "rheostat.journal", NOW_MS))
     assert followed.state.memory is None, "earlier records may have more"
     followed.is_complete = True
     assert followed.state.memory == MEMORY

@@ -77,7 +77,7 @@ def test_changed_token_file_is_reloaded_unless_broken(tmp_path: Path) -> None:
     file = tmp_path / "tokens"
     file.write_text(f"operate kim {KIM}\n")
     tokens = Tokens((make_token(GRAFANA, "grafana", ApiRole.READ),), str(file), monotonic=lambda: now_s[0])
-    assert tokens.needed
+    assert tokens.are_configured
     assert tokens.can_operate
     assert tokens.find(GRAFANA) == ApiCaller("grafana", ApiRole.READ)
 
@@ -95,5 +95,5 @@ def test_changed_token_file_is_reloaded_unless_broken(tmp_path: Path) -> None:
 
 
 def test_empty_tokens_require_no_token() -> None:
-    assert not Tokens().needed
+    assert not Tokens().are_configured
     assert not Tokens().can_operate

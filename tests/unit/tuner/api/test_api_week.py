@@ -27,7 +27,7 @@ def rig_with(profile: BrokerProfile | None = PROFILE, days: float = 7.0) -> Rig:
     rig = Rig()
     rig.cycle()
     for period in history_week(CLUSTER, (1,), NOW_MS, days):
-        rig.weeks.take(period, NOW_MS)
+        rig.weeks.add(period, NOW_MS)
     if profile is not None:
         rig.weeks.profiles = {1: profile}
     rig.weeks.events = (EVENT, replace(EVENT, broker=2))
@@ -124,7 +124,7 @@ def test_unknown_broker_is_refused_unless_it_has_a_history() -> None:
     rig = rig_with()
     assert rig.get("/api/v1/brokers/99/week").status_code == 404
     for period in history_week(CLUSTER, (99,), NOW_MS, 0.1):
-        rig.weeks.take(period, NOW_MS)
+        rig.weeks.add(period, NOW_MS)
     assert week_of(rig, 99)["start_ms"] is not None
 
 

@@ -221,7 +221,7 @@ def test_plan_without_response_to_parts_is_not_recorded(broker: Broker) -> None:
     assert broker.forced
     book = PlanBook("c")
     for key, value in broker.records:
-        book.take(key, value)
+        book.apply(key, value)
     assert book.plans == ()
 
 
@@ -254,7 +254,7 @@ def begun(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
 def on_record(broker: Broker) -> PlanBook:
     book = PlanBook("c")
     for key, value in broker.records:
-        book.take(key, value)
+        book.apply(key, value)
     return book
 
 
@@ -297,8 +297,8 @@ def test_concurrent_pause_and_limits_both_apply_and_are_merged(
     (plan,) = on_record(broker).plans
     assert (plan.head.desired, plan.head.limits) == (DesiredPlanState.PAUSED, FEW)
     last = PlanBook("c")
-    last.take(part_key("c", "p", 0), encode_parts(PLAN.partitions))
-    last.take(*broker.records[-1])
+    last.apply(part_key("c", "p", 0), encode_parts(PLAN.partitions))
+    last.apply(*broker.records[-1])
     assert (last.plans[0].head.desired, last.plans[0].head.limits) == (DesiredPlanState.PAUSED, FEW), (
         "also of a topic compacted"
     )

@@ -26,7 +26,7 @@ def rate(broker: int, bytes_per_s: float | None, **more: float) -> BrokerHistory
 def store_of(*periods: HistoryPeriod, now_ms: int = NOW_MS) -> WeekStore:
     store = WeekStore(CLUSTER)
     for each in periods:
-        store.take(each, now_ms)
+        store.add(each, now_ms)
     return store
 
 
@@ -81,7 +81,7 @@ def test_period_of_last_week_shows_as_gap_a_week_later() -> None:
     store = store_of(period(LAST_MS, rate(1, 5e6)))
     later_ms = NOW_MS + SLOTS * PERIOD_MS
     assert loads(store, now_ms=later_ms) == []
-    store.take(period(LAST_MS + (SLOTS - 1) * PERIOD_MS, rate(1, 6e6)), later_ms)
+    store.add(period(LAST_MS + (SLOTS - 1) * PERIOD_MS, rate(1, 6e6)), later_ms)
     assert loads(store, now_ms=later_ms) == [6e6]
 
 
@@ -96,7 +96,7 @@ def test_broker_without_a_period_in_a_week_frees_its_memory(monkeypatch: pytest.
     assert (loads(store), loads(store, 2)) == ([5e6], [])  # The second broker is beyond the bound.
     later_ms = NOW_MS + (SLOTS + 1) * PERIOD_MS
     for number in (1, 2):
-        store.take(period(LAST_MS + (SLOTS + number - 1) * PERIOD_MS, rate(2, 6e6)), later_ms)
+        store.add(period(LAST_MS + (SLOTS + number - 1) * PERIOD_MS, rate(2, 6e6)), later_ms)
     assert loads(store, 2, later_ms) == [6e6]
 
 

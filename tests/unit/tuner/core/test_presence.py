@@ -138,7 +138,7 @@ class Producer:
 
 
 def test_reporter_goes_on_after_an_error_of_any_kind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_LOOK_EVERY_S", 0.01)
+    monkeypatch.setattr(module, "_CHECK_EVERY_S", 0.01)
     producer = Producer()
 
     left: list[Any] = [ZeroDivisionError("by zero"), KeyError("holder")]

@@ -41,7 +41,7 @@ RATE = OwnedRate(None, 5, (5,))
 def found(*records: tuple[bytes, bytes | None]) -> ClusterAliases:
     names = ClusterAliases("new")
     for key, value in records:
-        names.take(key, value)
+        names.apply(key, value)
     return names
 
 

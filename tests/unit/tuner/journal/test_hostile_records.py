@@ -188,7 +188,7 @@ def test_journal_record_hostile_value_is_valid_or_refused(case: tuple[str, bytes
 def test_replayed_state_hostile_records_are_read_to_the_end(cases: list[tuple[str, bytes]]) -> None:
     found = ReplayedState("c")
     for offset, (name, value) in enumerate(cases):
-        found.take(JOURNAL[name].key, value, offset)
+        found.apply(JOURNAL[name].key, value, offset)
     assert found.unreadable.keys() <= {kind.key for kind in JOURNAL.values()}
     assert all(each.text() and each.effect for each in found.unreadable.values())
     assert entries.decode_memory(entries.encode_memory(found.whole_memory)) == found.whole_memory

@@ -58,15 +58,15 @@ def test_plan_records_round_trip() -> None:
         (requested_key("c", "p", 0), encode_requested(ASKED)),
         (state_key("c", "p"), encode_state(STATE)),
     ):
-        assert book.take(key, value)
+        assert book.apply(key, value)
     (plan,) = book.plans
     assert (plan.head, plan.partitions, plan.requested, plan.state) == (HEAD, PARTS, ASKED, STATE)
 
 
 def test_decode_parts_without_topics() -> None:
     book = PlanBook("c")
-    book.take(part_key("c", "p", 0), b'{"v": 3, "parts": [["t", 0, [3, 4], [1, 2], 7.0, 0.5]]}')
-    book.take(head_key("c", "p"), encode_head(HEAD))
+    book.apply(part_key("c", "p", 0), b'{"v": 3, "parts": [["t", 0, [3, 4], [1, 2], 7.0, 0.5]]}')
+    book.apply(head_key("c", "p"), encode_head(HEAD))
     assert book.plans[0].partitions == {("t", 0): PlanPartition((3, 4), (1, 2), 7.0, 0.5)}
 
 
@@ -111,9 +111,9 @@ def test_plan_book_later_orders_keep_cancel_without_rollback() -> None:
     )
     limits = replace(GIVEN, ordered_at_ms=30, limits=BatchLimits(2))
     cancel = replace(GIVEN, ordered_at_ms=40, desired=DesiredPlanState.CANCELLING, state_ordered_at_ms=40)
-    book.take(part_key("c", "p", 0), encode_parts(PARTS))
+    book.apply(part_key("c", "p", 0), encode_parts(PARTS))
     for head in (GIVEN, leave, limits, cancel):
-        book.take(head_key("c", "p"), encode_head(head))
+        book.apply(head_key("c", "p"), encode_head(head))
     (plan,) = book.plans
     assert (plan.head.desired, plan.head.no_rollback) == (DesiredPlanState.CANCELLING, True)
 
@@ -124,41 +124,41 @@ def test_plan_book_large_plan_needs_all_parts() -> None:
     assert [len(some) for some in numbered] == [1000, 1000, 1]
     head = PlanHead("p", "kim@desk", 5, 5, 3)
     book = PlanBook("c")
-    book.take(head_key("c", "p"), encode_head(head))
+    book.apply(head_key("c", "p"), encode_head(head))
     for number in (0, 2):
-        book.take(part_key("c", "p", number), encode_parts(numbered[number]))
+        book.apply(part_key("c", "p", number), encode_parts(numbered[number]))
         assert book.plans == ()
-    book.take(part_key("c", "p", 1), encode_parts(numbered[1]))
+    book.apply(part_key("c", "p", 1), encode_parts(numbered[1]))
     assert book.plans[0].partitions == parts
 
 
 def test_plan_book_ended_plan_keeps_head_and_state() -> None:
     book = PlanBook("c")
-    book.take(part_key("c", "p", 0), encode_parts(PARTS))
-    book.take(head_key("c", "p"), encode_head(HEAD))
-    book.take(state_key("c", "p"), encode_state(STATE))
+    book.apply(part_key("c", "p", 0), encode_parts(PARTS))
+    book.apply(head_key("c", "p"), encode_head(HEAD))
+    book.apply(state_key("c", "p"), encode_state(STATE))
     for key, value in tombstones("c", "p", 1).items():
-        book.take(key, value)
+        book.apply(key, value)
     (plan,) = book.plans
     assert (plan.is_active, plan.partitions, plan.requested) == (False, {}, {})
 
 
 def test_plan_book_ignores_other_clusters_and_records() -> None:
     book = PlanBook("c")
-    assert not book.take(head_key("d", "p"), encode_head(HEAD))
-    assert not book.take(b"memory|c", b"{}")
-    assert not book.take(b"", None)
+    assert not book.apply(head_key("d", "p"), encode_head(HEAD))
+    assert not book.apply(b"memory|c", b"{}")
+    assert not book.apply(b"", None)
     assert book.plans == ()
 
 
 def test_plan_book_ignores_the_tuners_own_records() -> None:
     book = PlanBook("c")
-    book.take(part_key("c", "p", 0), encode_parts(PARTS))
-    book.take(head_key("c", "p"), encode_head(HEAD))
-    book.take(requested_key("c", "p", 0), None)
-    book.take_operator_record(requested_key("c", "p", 0), encode_requested(ASKED))
-    book.take_operator_record(state_key("c", "p"), encode_state(STATE))
-    book.take_operator_record(part_key("c", "p", 0), None)
+    book.apply(part_key("c", "p", 0), encode_parts(PARTS))
+    book.apply(head_key("c", "p"), encode_head(HEAD))
+    book.apply(requested_key("c", "p", 0), None)
+    book.apply_operator_record(requested_key("c", "p", 0), encode_requested(ASKED))
+    book.apply_operator_record(state_key("c", "p"), encode_state(STATE))
+    book.apply_operator_record(part_key("c", "p", 0), None)
     (plan,) = book.plans
     assert (plan.requested, plan.state, plan.partitions) == ({}, PlanState(), PARTS)
 
@@ -171,9 +171,9 @@ LIMITS = replace(GIVEN, ordered_at_ms=21, limits=BatchLimits(2), ordered_by="max
 @pytest.mark.parametrize("words", [(PAUSE, LIMITS), (LIMITS, replace(PAUSE, ordered_at_ms=22, state_ordered_at_ms=22))])
 def test_plan_book_merges_concurrent_orders(words: tuple[PlanHead, ...]) -> None:
     book = PlanBook("c")
-    book.take(part_key("c", "p", 0), encode_parts(PARTS))
+    book.apply(part_key("c", "p", 0), encode_parts(PARTS))
     for head in (GIVEN, *words):
-        book.take(head_key("c", "p"), encode_head(head))
+        book.apply(head_key("c", "p"), encode_head(head))
     (plan,) = book.plans
     assert (plan.head.desired, plan.head.limits, plan.head.ordered_by) == (
         DesiredPlanState.PAUSED,
@@ -188,12 +188,12 @@ def test_plan_book_merges_concurrent_orders(words: tuple[PlanHead, ...]) -> None
 
 def test_plan_book_head_without_state_time_is_refused() -> None:
     book = PlanBook("c")
-    book.take(part_key("c", "p", 0), encode_parts(PARTS))
-    book.take(head_key("c", "p"), encode_head(GIVEN))
+    book.apply(part_key("c", "p", 0), encode_parts(PARTS))
+    book.apply(head_key("c", "p"), encode_head(GIVEN))
     body = json.loads(encode_head(LIMITS))
     del body["state_ordered_at_ms"]
     with pytest.raises(ValueError, match="missing required field `state_ordered_at_ms`"):
-        book.take(head_key("c", "p"), json.dumps(body).encode())
+        book.apply(head_key("c", "p"), json.dumps(body).encode())
     assert list(book.unreadable_plans) == ["p"]
 
 
@@ -212,7 +212,7 @@ def test_plan_book_head_without_state_time_is_refused() -> None:
 )
 def test_plan_book_unreadable_record_is_named(value: bytes, said: str) -> None:
     with pytest.raises(ValueError, match=said):
-        PlanBook("c").take(head_key("c", "p"), value)
+        PlanBook("c").apply(head_key("c", "p"), value)
 
 
 @pytest.mark.parametrize(
@@ -227,35 +227,35 @@ def test_plan_book_unreadable_record_is_named(value: bytes, said: str) -> None:
 )
 def test_plan_book_unreadable_record_blocks_until_a_readable_one(key: bytes, whole: bytes | None) -> None:
     book = PlanBook("c")
-    book.take(part_key("c", "p", 0), encode_parts(PARTS))
-    book.take(head_key("c", "p"), encode_head(HEAD))
+    book.apply(part_key("c", "p", 0), encode_parts(PARTS))
+    book.apply(head_key("c", "p"), encode_head(HEAD))
     with pytest.raises(ValueError, match="version 99"):
-        book.take(key, b'{"v": 99, "desired": "cancelling"}')
+        book.apply(key, b'{"v": 99, "desired": "cancelling"}')
     assert book.plans == ()
     assert [plan.head for plan in book.known_plans] == [HEAD], "so that an operator can say a new word about it"
     assert "version 99" in book.unreadable_plans["p"]
-    book.take(key, whole)
+    book.apply(key, whole)
     assert ([plan.id for plan in book.plans], book.unreadable_plans) == (["p"], {})
 
 
 def test_plan_book_tombstone_removes_unreadable_head() -> None:
     book = PlanBook("c")
     with pytest.raises(ValueError, match="malformed"):
-        book.take_operator_record(head_key("c", "p"), b"x")
-    book.take_operator_record(head_key("c", "p"), None)
+        book.apply_operator_record(head_key("c", "p"), b"x")
+    book.apply_operator_record(head_key("c", "p"), None)
     assert book.unreadable_plans == {}
 
 
 @pytest.mark.parametrize("key", [b"plan|c|p|7", b"plan-part|c|p|x", b"plan-part|c|p|999999999999", b"plan-state|c|p|0"])
 def test_plan_book_unknown_key_is_ignored(key: bytes) -> None:
     book = PlanBook("c")
-    assert not book.take(key, b"nonsense")
+    assert not book.apply(key, b"nonsense")
     assert (book.unreadable_plans, book.parts_without_head) == ({}, {})
 
 
 def test_plan_book_orders_plans_by_age() -> None:
     book = PlanBook("c")
     for name, given_at_ms in (("a", 30), ("b", 10), ("z", 20), ("c", 20)):
-        book.take(part_key("c", name, 0), encode_parts(PARTS))
-        book.take(head_key("c", name), encode_head(PlanHead(name, "kim@desk", given_at_ms, 40, 1)))
+        book.apply(part_key("c", name, 0), encode_parts(PARTS))
+        book.apply(head_key("c", name), encode_head(PlanHead(name, "kim@desk", given_at_ms, 40, 1)))
     assert [plan.id for plan in book.plans] == ["b", "c", "z", "a"]

@@ -40,7 +40,7 @@ HEAD = PlanHead("p", "kim", NOW_MS, NOW_MS, 1, DesiredPlanState.RUNNING, BatchLi
 def taken(*records: tuple[bytes, bytes | None]) -> ReplayedState:
     found = ReplayedState("c")
     for key, value in records:
-        found.take(key, value)
+        found.apply(key, value)
     return found
 
 
@@ -181,7 +181,7 @@ BLOCKS = (
 @pytest.mark.parametrize("key", [*BLOCKS, orders_key("c"), state_key("c", "p"), head_key("c", "p")])
 def test_replayed_state_unreadable_record_blocks_if_it_holds_ownership(key: bytes, value: bytes) -> None:
     found = ReplayedState("c")
-    found.take(key, value, 7)
+    found.apply(key, value, 7)
     (each,) = found.unreadable.values()
     assert (each.key, each.offset, each.size, each.blocks) == (key, 7, len(value), key in BLOCKS)
     assert (found.memory_if_known is None) == (key in BLOCKS)
@@ -192,16 +192,16 @@ def test_replayed_state_orders_hold_until_the_next_readable_record() -> None:
     paused, resumed = Orders(5, pause=Pause(5, "kim")), Orders(9, resumed_at_ms=9)
     found = taken((orders_key("c"), encode_orders(paused)), (orders_key("c"), UNREADABLE["infinite"]))
     assert (found.orders, len(found.unreadable)) == (paused, 1)
-    found.take(orders_key("c"), encode_orders(resumed))
+    found.apply(orders_key("c"), encode_orders(resumed))
     assert (found.orders, found.unreadable) == (resumed, {})
 
 
 def test_replayed_state_memory_replaces_unreadable_records() -> None:
     found = taken(*((key, b"nonsense") for key in BLOCKS[:4]))
     assert len(found.unreadable) == 4
-    found.take(memory_key("c"), encode_memory(Memory(owned={SOURCE: FIRST})))
+    found.apply(memory_key("c"), encode_memory(Memory(owned={SOURCE: FIRST})))
     assert (found.unreadable, found.memory_if_known) == ({}, Memory(owned={SOURCE: FIRST}))
-    found.take(owned_key("c", SOURCE), b"nonsense")
+    found.apply(owned_key("c", SOURCE), b"nonsense")
     assert found.memory_if_known is None
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.planning.json_positions import Path, find_duplicate_keys, find_lines
+from tuner.planning.json_positions import KeyPath, find_duplicate_keys, find_lines
 from tuner.planning.plan_file import CurrentPartition, PlanFile, Target, parse_current
 from tuner.planning.plan_json import FAULTS_SHOWN_MAX, PlanFileError
 
@@ -183,7 +183,7 @@ JSON: Any = st.recursive(
 )
 
 
-def paths_of(value: Any, at: Path = ()) -> Iterator[Path]:
+def paths_of(value: Any, at: KeyPath = ()) -> Iterator[KeyPath]:
     parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, part in parts:
         yield (*at, key)
@@ -218,7 +218,7 @@ def test_find_lines_subset_of_paths_has_same_lines(value: Any, data: st.DataObje
 
 def test_find_lines_missing_path_has_line_of_parent() -> None:
     text = '{"a":\n {"b": [1,\n 2]},\n "c": 3}'
-    paths: list[Path] = [("a", "x"), ("a", "b", 1), ("a", "b", 7, "y"), ("d",), ("c", 0)]
+    paths: list[KeyPath] = [("a", "x"), ("a", "b", 1), ("a", "b", 7, "y"), ("d",), ("c", 0)]
     assert list(find_lines(text, paths).values()) == [1, 3, 2, 1, 4]
 
 

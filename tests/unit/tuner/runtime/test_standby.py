@@ -268,7 +268,7 @@ class Read:
     def __init__(self, *olds: Memory, ours: str = "") -> None:
         self._later, self.holdings = list(olds[1:]), ours
         self.cluster_aliases = ClusterAliases("new")
-        self.cluster_aliases.take(memory_key("old"), encode_memory(olds[0]))
+        self.cluster_aliases.apply(memory_key("old"), encode_memory(olds[0]))
         self._now = olds[0]
 
     def read_only_copy(self) -> Read:

@@ -9,7 +9,7 @@ import pytest
 
 from tuner.simulation.cluster import Cluster
 from tuner.simulation.latency import client_mean_ms, client_p99_ms
-from tuner.simulation.policy import SimulatedCluster
+from tuner.simulation.policy import SimulatedEnvironment
 from tuner.simulation.world import (
     BrokerSpec,
     ClientLoad,
@@ -47,7 +47,7 @@ def test_client_burst_stays_in_mean_for_its_window() -> None:
         delivery=SignalDelivery(loss_ratio=0.0, delay_s_min=0.0, delay_s_max=0.0),
         duration_s_max=200.0,
     )
-    simulated = SimulatedCluster.at(Cluster(world))
+    simulated = SimulatedEnvironment.at(Cluster(world))
     latency_by_s = {}
     while simulated.cluster.now_s < 90.0:
         simulated.stream.advance()

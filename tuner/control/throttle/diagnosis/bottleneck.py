@@ -52,7 +52,7 @@ def find_bottleneck(
     Args:
         sources: the brokers that the destination copies from.
         steps: the newest steps of the move onto the destination.
-        idle_ratios: idle ratios of request handlers, by broker, as far as they are measured.
+        idle_ratios: idle ratios of request handlers, by broker, where they are measured.
     """
     progressing = sorted(source for source, progress in sources.items() if progress.progressing)
     # The sources whose copies to other destinations have stalled as well.

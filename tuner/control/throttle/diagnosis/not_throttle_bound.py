@@ -33,7 +33,7 @@ class BottleneckFinder:
     def _find(self, destination: int) -> Bottleneck | None:
         view = self._view
         signal = view.fresh_signal((destination, Side.FOLLOWER))
-        # A collision of fetcher threads is the cause already, also for the copies from other sources.
+        # If fetcher threads collide, the collision is the cause, also for copies from other sources.
         if signal is None or view.fetcher_collision(destination) is not None:
             return None
         sources = view.leaders_of(destination)
@@ -61,9 +61,7 @@ def explain_unthrottled_stall(
         stalled: stalled destinations that copy through this side; no throttle limits their moves.
     """
     measured = view.measured_bytes_per_s(side)
-    usage = (
-        "how much of it is used is not measured" if measured is None else f"only {rate_text(measured)} of it is used"
-    )
+    usage = "its use is not measured" if measured is None else f"only {rate_text(measured)} of it is used"
     head = (
         f"the move onto {formatting.brokers(stalled)} has stalled, but not because of the throttle "
         f"({rate_text(current_bytes_per_s)}, {usage}): "
@@ -71,7 +69,9 @@ def explain_unthrottled_stall(
     collisions = (view.fetcher_collision(d) for d in stalled)
     collision = next((c for c in collisions if c is not None and _is_copied_through(side, c)), None)
     if collision is not None:
-        advice = "a higher throttle does not help: change it with `rheostat fetchers --apply`, once nothing moves"
+        advice = (
+            "a higher throttle does not help: change that number with `rheostat fetchers --apply`, once nothing moves"
+        )
         return Reason.STALLED_FETCHER_BOUND, f"{head}the cause is the fetcher threads: {collision}; {advice}"
     bottlenecks = (finder.bottleneck_of(d) for d in stalled)
     bottleneck = next((b for b in bottlenecks if b is not None and _explains(b, side)), None)

@@ -1,4 +1,4 @@
-"""Finds signals that contradict each other or the cluster. The controller trusts such signals no more than stale ones.
+"""Finds signals that contradict each other or the cluster. The controller treats such signals like stale ones.
 
 Two measures of the same bytes always differ a little, because they span different seconds. Three contradictions have another cause:
 
@@ -62,7 +62,7 @@ def _explain_excess(side: Side, signal: BrokerSignal, limits: ThrottleLimits) ->
         whole = signal.network_in_bytes_per_s
     part = max([part for part in parts if part is not None], default=None)
     if part is None or whole is None or not _exceeds(part, whole, limits):
-        # The control law uses the newest step, which can be wrong on its own.
+        # The control law uses the newest step, which can be wrong although the window is right.
         whole, part = step_rates(signal, side) if reported_step_s(signal) is not None else (None, None)
         if part is None or whole is None or not _exceeds(part, whole, limits):
             return None

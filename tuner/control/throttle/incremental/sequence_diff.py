@@ -1,8 +1,8 @@
 """Compares a long sequence with the previous one and returns the objects that were added and removed, by identity.
 
-Between two snapshots a few hundred of tens of thousands of moves differ, and the others keep their order. So the two sequences
-are walked in parallel. Equal stretches are skipped as a whole; after a difference, both positions advance to the next common
-object. An object that is removed at one place and added at another has only changed its position and does not count.
+Between two snapshots a few hundred of tens of thousands of moves differ, and the others keep their order. So the two sequences are
+walked in parallel. Equal stretches are skipped as a whole; after a difference, both positions advance to the next common object. An
+object that is removed at one place and added at another has only changed its position and is in neither result.
 
 Invariant: the result equals the difference of two sets of the objects, in the order of the sequences.
 """

@@ -12,7 +12,7 @@ Two ages differ:
 
 An empty window lets a whole window's bytes through at once.
 
-Invariant: a side whose start is not known counts as old, with a full window. No window counts as younger than it may be.
+Invariant: a side whose start is not known is treated as old, with a full window. No window is treated as younger than it may be.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class QuotaAges:
 
     Attributes:
         snapshot_at_s: the time of the newest snapshot; None: there was none.
-        lists_set: the newest snapshot had throttled-replica lists, so listed replicas count even if nothing moves.
+        lists_set: the newest snapshot had throttled-replica lists, so the quota counts listed replicas even if nothing moves.
         began_s: when each side began to carry a move; −∞: not known.
         counted_since_s: since when each side's quota has counted bytes; −∞: not known.
         ended_s: when each side stopped carrying a move, within the last window.
@@ -94,7 +94,7 @@ class QuotaAges:
         return replace(self, began_s=began_s, counted_since_s=counted_since_s)
 
     def empty_windows(self, sides: Collection[BrokerSide], now_s: float) -> frozenset[BrokerSide]:
-        """Returns those of ``sides`` whose window is empty; none while less than a whole window has been observed."""
+        """Returns the sides, among ``sides``, whose window is empty; none while less than a whole window has been observed."""
         if now_s - self.quiet_since_s <= self.window_s:
             return frozenset()
         ended = {side for side, at_s in self.ended_s.items() if now_s - at_s <= self.window_s}

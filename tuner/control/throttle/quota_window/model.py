@@ -1,16 +1,16 @@
 """Models what a broker's replication quota has counted, and computes the rate with which a setpoint passes next.
 
 Kafka compares the throttle's rate with a mean over eleven whole seconds and the one in progress (replication.quota.window.num = 11,
-KIP-73). So the next second lets through twelve times the rate, minus what the last eleven seconds brought. To let a setpoint
+KIP-73). So the next second lets through twelve times the rate, minus the bytes of the last eleven seconds. To let a setpoint
 through in the next second, the rate has to be
 
     rate = (Σ of the last 11 s + setpoint) ÷ 12
 
-Then a burst in the window does not silence the next seconds, and it does not come back when the window forgets it. If the
-window holds less than planned, the missing bytes count as passed: a throttle passes a few per cent less than its rate, because
-a delayed follower asks again half a second later. A rate that is lowered for these bytes would lower them again and again. The
-window itself cannot be read. The stream reports the bytes of each step (a few seconds) some seconds late, and the model replays
-the seconds since with the rates that were set.
+Then a burst in the window does not silence the next seconds, and it does not come back when the window forgets it. If the window
+holds less than planned, the model treats the missing bytes as passed. A throttle passes a few per cent less than its rate, because
+a delayed follower fetches again half a second later. If the model compensated for these bytes, the rate would be changed again and
+again. The window itself cannot be read. The stream reports the bytes of each step (a few seconds) some seconds late, and the model
+replays the seconds since with the rates that were set.
 
 Invariant: a measured step wins over the replay. A small difference is attributed to the seconds that most likely caused it
 (kalman_gain.py). A large difference has another cause than the throttle: the seconds of the step are scaled to the measured sum.
@@ -83,7 +83,7 @@ def advance(
     """Returns the window with the whole seconds up to now replayed.
 
     Args:
-        window: the window before.
+        window: the previous window.
         now_ms: epoch.
         rate_bytes_per_s: the throttle rate that is set.
         flow_bytes_per_s: what can arrive at most.
@@ -110,7 +110,7 @@ def correct(
     """Returns the window corrected by a measured step, with the seconds after the step replayed again.
 
     Args:
-        window: the window before; returned as it is if it does not contain the step.
+        window: the previous window; returned as it is if it does not contain the step.
         at_ms: the end of the step; epoch.
         step_s: length of the step.
         passed_bytes: measured bytes of the step.
@@ -148,10 +148,10 @@ def correct_first_use(
     The contents of such a window before the step are a guess. Kafka forgets the sensor of a throttle that was unused for an hour,
     and then takes the mean over the seconds since its first use: the throttle lets its rate through from the first second on, as if
     the window had always been full. A throttle that was idle for less time lets a whole window's bytes through at once. The first
-    step shows which of the two cases applies: without a burst, all seconds of the window count as equal to the mean of the step.
+    step shows which of the two cases applies: without a burst, all seconds of the window are set to the mean of the step.
 
     Args:
-        window, at_ms, step_s, passed_bytes, flow_bytes_per_s, samples: those of ``correct``.
+        window, at_ms, step_s, passed_bytes, flow_bytes_per_s, samples: as in ``correct``.
         setpoint_bytes_per_s: the current setpoint. The seconds of a burst get a setpoint of at most this. If the other
             side limits a young move, the planned rate would otherwise start near zero and stop the move while the window fills.
             Without a burst the argument has no influence.
@@ -240,7 +240,8 @@ def _replay_rest(
 
 
 def _sum_remembered(seconds: Sequence[float], samples: int) -> float:
-    """Returns the sum of the whole seconds that the quota remembers; of a longer window, as many as the model keeps."""
+    """Returns the sum over the whole seconds that the quota remembers, or over the seconds that the model keeps if these are
+    fewer."""
     return sum(seconds[-samples:])
 
 

@@ -61,8 +61,8 @@ def plan_ramp(
         sides: how many throttles change at the same time. This number and the budget set how fine the steps are. If the budget
             leaves fewer than four steps to a window, the ramp takes longer than a window.
         writes_per_s_max: the budget. Each write goes into the metadata log and to every broker.
-        age_s: how long the quota has counted bytes; decides about a reduction.
-        move_age_s: how old the move is; decides about a rise.
+        age_s: how long the quota has counted bytes; used for a reduction.
+        move_age_s: how old the move is; used for a rise.
         window_s: the length of the broker's quota window.
     """
     step_s = max(STEP_S_MIN, sides / writes_per_s_max)

@@ -39,7 +39,7 @@ class Deferred:
 
     Attributes:
         failed: an operator has to repair something; the steps are tried again later.
-        waiting: nothing has to be repaired; the next snapshot decides about the steps again.
+        waiting: nothing has to be repaired; the steps are evaluated again with the next snapshot.
         waiting_for_capacity: the waiting steps for which an immediate new snapshot would change nothing.
     """
 

@@ -1,40 +1,40 @@
-"""Learns from the latency of a broker's clients how full its link may be.
+"""Learns from the latency of a broker's clients the utilisation to which its link may be filled.
 
-The allowed utilisation starts below the capacity in the settings. Each measured latency moves it: up while clients wait less than
-the objective allows, and down while they wait longer. The steps end where the measured latency meets the aim, whatever the latency
-is at other utilisations. Each step is a share of the measured utilisation, so the capacity in the settings is only where the search
-begins: a wrong one costs clients or the move some time.
+The allowed utilisation starts below the capacity in the settings. Each measured latency moves it: up while the latency is below the
+target, and down while it is above. The steps end where the measured latency meets the target, so no model of the latency is needed.
+Each step is a share of the measured utilisation, so the capacity in the settings is only the start of the search: a wrong capacity
+costs clients or the move some time.
 
 Without a capacity in the settings, the unit is the traffic that was measured first. The search then begins at the throttle that is
-set, or a little below what an earlier move has learned.
+set, or slightly below the value that an earlier move has learned.
 
-Invariant: except at its start, the allowed utilisation never rises above ``_AHEAD_RATIO`` times what the link has carried. It never
+Invariant: except at its start, the allowed utilisation never rises above ``_AHEAD_RATIO`` times the carried utilisation. It never
 falls below the load of clients.
 
 Terms:
-    utilisation   share of the capacity in the busier direction of the broker; without a capacity in the settings, in each one.
-    latency rise  how much of the permitted rise of the latency is used: 0 as without copies, 1 at the objective.
+    utilisation   share of the capacity in the busier direction of the broker; without a capacity in the settings, in each.
+    latency rise  used share of the permitted rise of the latency: 0 without copies, 1 at the objective.
 """
 
 from __future__ import annotations
 
 import math
 
-START_TOLD = 0.85  # A capacity in the settings is near the true one.
-# The figure that an earlier move has learned may be out of date: a move resumes at this share of it, and at less after weeks.
+START_TOLD = 0.85  # A capacity in the settings is assumed to be near the true one.
+# The value that an earlier move has learned may be out of date: a move starts at this share of it, and at less after weeks.
 _RESUME_RATIO, _FORGET_S = 0.85, 14 * 86_400.0
-# Latency rise that is aimed at. It leaves room for seconds that are fuller than the mean.
+# Target of the latency rise. It leaves room for seconds with more load than the mean.
 _AIM_RATIO = 0.75
-# Time constants. Clients that wait are relieved soon; a rise waits for the quota's window to show the rise before it.
+# Time constants. A reduction takes effect soon; a raise waits until the quota's window shows the effect of the previous raise.
 _FALL_S, _RISE_S = 10.0, 30.0
-# A step per unit of (latency rise ÷ aim − 1). Near the aim of a queue of random arrivals, 1 % more traffic makes the latency about
-# 8 % longer, so this step just meets the aim.
+# Step per unit of (latency rise ÷ target − 1). In a queue of random arrivals near the target, 1 % more traffic makes the latency
+# about 8 % longer, so this step just meets the target.
 _STEP_RATIO = 0.13
-# Clients that wait as without copies show that the link is much larger: steps up by this × (1 − latency rise ÷ aim)².
+# If the latency is as low as without copies, the link is much larger: steps up by this × (1 − latency rise ÷ target)².
 _RISE_RATIO_MAX = 0.8
-_FALL_RATIO_MAX = 0.3  # The longest step down: a single pause of a broker says little about its link.
-# A link that carries less than allowed does not show whether more would pass. So a rise ends at this multiple of what it carries,
-# and a fall begins at most so far above it.
+_FALL_RATIO_MAX = 0.3  # Largest step down: a single pause of a broker says little about its link.
+# A link that carries less than allowed does not show whether more would pass. So a raise ends at this multiple of the carried
+# utilisation, and a reduction starts at no more than this multiple.
 _AHEAD_RATIO, _NEAR_RATIO = 1.5, 1.1
 
 
@@ -43,10 +43,10 @@ def resume_allowed(before: float | None, present_ratio: float, elapsed_s: float,
 
     Args:
         before: the allowed utilisation at the end of the last move; 0 or None: there was none.
-        present_ratio: the utilisation in the newest step, or with the throttles that are set if that is more. An operator has
-            chosen these, and the first latency above the aim lowers the allowed utilisation to the used one.
+        present_ratio: the utilisation in the newest step, or with full throttles if that is higher. An operator has chosen the
+            throttles, and the first latency above the target lowers the allowed utilisation to the used one.
         elapsed_s: seconds since the last move.
-        carried_ratio: the most that the link has carried with latency in order, by the history of the last weeks; 0: not known.
+        carried_ratio: the highest utilisation with normal latency in the history of the last weeks; 0: not known.
     """
     learned_ratio = max((before or 0.0) * math.exp(-elapsed_s / _FORGET_S), carried_ratio)
     return max(present_ratio, _RESUME_RATIO * learned_ratio)
@@ -58,17 +58,19 @@ def update_allowed(allowed: float, used_ratio: float, load_ratio: float, latency
     Args:
         allowed: the allowed utilisation before.
         used_ratio: the utilisation in the newest step; above 0.
-        load_ratio: the utilisation by clients and in-sync replication. Replication may use nothing at this allowed utilisation, and
-            a lower one would only delay the next rise.
-        latency_rise: of this step; at least 0.
+        load_ratio: the utilisation by clients and in-sync replication. At this allowed utilisation nothing is left for replication;
+            a lower one would only delay the next raise.
+        latency_rise: the latency rise in this step; at least 0.
         step_s: length of the step.
     """
-    used_ratio = min(used_ratio, _AHEAD_RATIO * allowed)  # A single wrong sample must not move it far.
+    used_ratio = min(used_ratio, _AHEAD_RATIO * allowed)  # Limits the effect of a single wrong sample.
     slack = 1.0 - latency_rise / _AIM_RATIO
     if slack < 0.0:
         reached = min(allowed, _NEAR_RATIO * used_ratio)
         fall = min(1.0, step_s / _FALL_S) * used_ratio * min(_FALL_RATIO_MAX, -_STEP_RATIO * slack)
         return max(reached - fall, min(reached, load_ratio))
-    reached = max(allowed, used_ratio)  # It was carried while clients waited no longer than aimed at.
+    reached = max(
+        allowed, used_ratio
+    )  # The link has carried this utilisation while the latency was at most the target.
     rise = min(1.0, step_s / _RISE_S) * used_ratio * max(_STEP_RATIO, _RISE_RATIO_MAX * slack) * slack
     return max(reached, min(_AHEAD_RATIO * used_ratio, reached + rise))

@@ -3,7 +3,7 @@
 A step is the interval between two samples of a broker. The bytes of the newest step are taken from the signal. If the signal has
 none, or reports more catch-up bytes than bytes in total, they are extracted from the means of the signal's window (latest_step.py).
 
-Invariant: each signal counts once. The estimate stays as it is until a newer signal arrives.
+Invariant: each signal is used once. The estimate does not change until a newer signal arrives.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ class BrokerEstimate:
         step_s: length of the newest step.
         directions: the load by direction.
         capacity: the capacity in the settings; without one, the traffic that was measured first. None: nothing was measured yet.
-        latency: the present latency of the broker's producers.
-        latency_limit: the latency that they may have; None if it follows from a baseline that is not known.
-        allowed: how full each direction of the link may be (allowed_utilisation.py); a direction without an entry has no limit that
-            the latency of clients sets.
-        is_capacity_told: the settings have the capacity.
+        latency: the current latency of the broker's producers.
+        latency_limit: the highest latency that the producers may have; None: it follows from a baseline that is not known.
+        allowed: the allowed utilisation of each direction of the link (allowed_utilisation.py). A direction without an entry is not
+            limited by the latency of clients.
+        is_capacity_configured: the capacity comes from the settings.
         signal_interval_s: seconds between the newest two signals.
     """
 
@@ -69,16 +69,16 @@ class BrokerEstimate:
     latency: PresentLatency = field(default_factory=PresentLatency)
     latency_limit: LatencyLimit | None = None
     allowed: Mapping[Side, float] = field(default_factory=dict)
-    is_capacity_told: bool = True
+    is_capacity_configured: bool = True
     signal_interval_s: float = _STEP_S_DEFAULT
 
     def link_limit(self, side: Side) -> LinkLimit | None:
-        """Returns how many bytes/s the law lets through in one direction, clients included; None if it knows no limit."""
+        """Returns the rate (bytes/s) to which the law limits one direction, clients included; None: it knows no limit."""
         ratio = self.allowed.get(side)
         if self.capacity is None or ratio is None:
             return None
         link = self.capacity.out_bytes_per_s if side is Side.LEADER else self.capacity.in_bytes_per_s
-        return LinkLimit(ratio * link, link if self.is_capacity_told else None)
+        return LinkLimit(ratio * link, link if self.is_capacity_configured else None)
 
 
 def update_estimate(
@@ -94,9 +94,9 @@ def update_estimate(
 
     Args:
         signal: the newest signal.
-        before: the estimate before; None for the broker's first signal.
+        before: the previous estimate; None for the broker's first signal.
         capacity: the capacity of the broker in the settings; None if they have none.
-        baseline: what is usual on the broker without copies; None: nothing is known.
+        baseline: the broker's usual latency without copies; None: not known.
         objective: gives the latency that clients may have.
         limits: the constants of the law.
         throttles: the throttle rates that are set on the broker, in bytes/s.
@@ -115,22 +115,22 @@ def update_estimate(
         baseline,
     )
     latency_limit = objective.latency_limit(baseline, latency.low_p99_ms)
-    is_told = capacity is not None
+    is_configured = capacity is not None
     if capacity is None:
         capacity = before.capacity if before is not None and before.capacity is not None else _measured(directions)
     allowed = before.allowed if before is not None else {}
-    is_new = before is None or elapsed_s > _STEP_S_MAX  # What was learned in a former move says little about this one.
+    is_new = before is None or elapsed_s > _STEP_S_MAX  # Values learned in an earlier move say little about this one.
     if is_hardly_written(signal):
-        # Latencies of earlier load limit nothing. But without a capacity only a broker that was idle from the first signal on has
-        # no limit: clients that write little may be those that the copy has slowed down.
-        allowed = {} if is_told else allowed
+        # A latency from earlier load sets no limit. But without a capacity, only a broker that was idle from the first signal on
+        # has no limit: otherwise clients may write little because the copy slows them down.
+        allowed = {} if is_configured else allowed
     elif capacity is not None:
-        use = _use(directions, capacity, throttles or {}, is_told=is_told)
+        use = _use(directions, capacity, throttles or {}, is_configured=is_configured)
         allowed = {
             side: allowed[side]
             if allowed.get(side) and not is_new
             else START_TOLD
-            if is_told
+            if is_configured
             else _start(allowed.get(side), use[side], elapsed_s, _carried_ratio(baseline, side, capacity))
             for side in use
         }
@@ -155,20 +155,21 @@ def update_estimate(
         latency=latency,
         latency_limit=latency_limit,
         allowed=allowed,
-        is_capacity_told=is_told,
+        is_capacity_configured=is_configured,
         signal_interval_s=interval_s,
     )
 
 
 class _Use(NamedTuple):
-    """How much of a direction is used in the newest step, by all and without catch-up, and with a full throttle; 0: not known."""
+    """The utilisation of one direction in the newest step: by all bytes, without catch-up bytes, and with a full throttle; 0: not
+    known."""
 
     used_ratio: float
     load_ratio: float
     throttle_ratio: float
 
     def at_full_speed(self, copies_ratio: float) -> float:
-        """Returns the used ratio if the copies, which have this share of the headroom, had all of it."""
+        """Returns the utilisation that would result if the copies, which use ``copies_ratio`` of the headroom, used all of it."""
         return self.load_ratio + max(0.0, self.used_ratio - self.load_ratio) / copies_ratio
 
 
@@ -178,13 +179,13 @@ def _start(before: float | None, use: _Use, elapsed_s: float, carried_ratio: flo
 
 
 def _carried_ratio(baseline: BrokerBaseline | None, side: Side, capacity: Capacity) -> float:
-    """Returns the most that one direction has carried with latency in order, as a utilisation; 0: not known."""
+    """Returns the highest utilisation of one direction with normal latency, from the history; 0: not known."""
     carried = baseline.carried_bytes_per_s(side) if baseline is not None else None
     return (carried or 0.0) / (capacity.out_bytes_per_s if side is Side.LEADER else capacity.in_bytes_per_s)
 
 
 def _measured(directions: Mapping[Side, DirectionEstimate]) -> Capacity | None:
-    """Returns what the broker received and sent in the newest step; None if that is not known."""
+    """Returns the rates (bytes/s) that the broker received and sent in the newest step; None: not known."""
     sent, received = directions[Side.LEADER].network.newest, directions[Side.FOLLOWER].network.newest
     if sent is None or received is None:
         return None
@@ -196,25 +197,25 @@ def _use(
     capacity: Capacity,
     throttles: Mapping[Side, float],
     *,
-    is_told: bool,
+    is_configured: bool,
 ) -> dict[Side, _Use]:
     """Returns the use of each direction.
 
-    With a capacity in the settings both have that of the busier direction, as the latency says nothing about the other one. Without
-    one, the ratios of the two directions have different units.
+    With a capacity in the settings, both directions have the utilisation of the busier one, because the latency says nothing about
+    the other. Without a capacity, the ratios of the two directions have different units.
     """
-    found = {}
+    uses = {}
     for side, direction in directions.items():
         link = capacity.out_bytes_per_s if side is Side.LEADER else capacity.in_bytes_per_s
         newest, load = direction.network.newest, direction.load
         level = load.level_bytes_per_s if load is not None else 0.0
         throttled = level + throttles[side] if side in throttles and load is not None else 0.0
-        found[side] = _Use((newest or 0.0) / link, level / link, throttled / link)
-    if not is_told:
-        return found
+        uses[side] = _Use((newest or 0.0) / link, level / link, throttled / link)
+    if not is_configured:
+        return uses
     if any(direction.network.newest is None for direction in directions.values()):
-        return dict.fromkeys(found, _Use(0.0, 0.0, 0.0))
-    return dict.fromkeys(found, _Use(*map(max, *found.values())))
+        return dict.fromkeys(uses, _Use(0.0, 0.0, 0.0))
+    return dict.fromkeys(uses, _Use(*map(max, *uses.values())))
 
 
 def window_rates(signal: BrokerSignal, side: Side) -> tuple[float | None, float | None]:
@@ -249,7 +250,7 @@ def _update_directions(
     for side in (Side.LEADER, Side.FOLLOWER):
         previous = before.directions[side] if before is not None else DirectionEstimate()
         newest = _newest_steps(previous, signal, side, steps_in_window, no_signal_lost)
-        if newest is None:  # The bytes of this step are unknown, and those of an older step must not stand for them.
+        if newest is None:  # The bytes of this step are unknown, and the bytes of an older step must not replace them.
             directions[side] = replace(previous, network=StepRates(), catch_up=StepRates())
         else:
             directions[side] = _update_direction(previous, *newest, step_s, limits)

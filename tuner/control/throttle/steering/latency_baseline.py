@@ -1,10 +1,10 @@
 """Learns the p99 of a broker's clients while no broker copies replicas, neither between brokers nor between disks.
 
 With ``objective.latency_ms: auto`` the objective of a broker follows from this baseline. The baseline is a mean over half an hour,
-or over less until so much was measured. It is a mean of logarithms, in which a single long pause counts little.
+or over all measurements until half an hour was measured. It is a mean of logarithms, which a single long pause hardly changes.
 
-Invariant: while any broker copies, no baseline changes. A p99 covers minutes, so neither do the signals of the minutes after the
-last copied bytes.
+Invariant: while any broker copies, no baseline changes. A p99 covers minutes, so the signals of the first minutes after the last
+copied bytes are not used either.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from tuner.core.value import value
 CLIENTS_BYTES_PER_S_MIN = 50_000.0
 _MEMORY_S = 1800.0
 _KNOWN_AFTER_S = 20.0
-_STEP_S_MAX = 15.0  # A later signal counts as this long.
+_STEP_S_MAX = 15.0  # A longer step gets the weight of this duration.
 # The weights of requests in Kafka's p99 fall to a tenth in this time.
 _AFTER_COPIES_MS = 150_000
-_CLOCK_MS_MAX = 600_000  # Times differ no more, unless a clock is wrong.
+_CLOCK_MS_MAX = 600_000  # Larger differences of two times come from a wrong clock.
 
 
 @value
 class LatencyBaseline:
-    """What is known about the latency of one broker's clients without a move.
+    """The latency of one broker's clients without a move.
 
     Attributes:
         sampled_at_ms: when the newest signal was measured; epoch.
-        p99_ms: the baseline; 0: no signal has counted yet.
-        measured_s: time that the signals cover which have counted.
+        p99_ms: the baseline; 0: no signal was used yet.
+        measured_s: total time that the used signals cover.
         mean_ms: the mean latency without a move; 0: it was not measured.
-        counted_at_ms: when the newest signal that has counted was measured; epoch.
+        counted_at_ms: when the newest used signal was measured; epoch.
     """
 
     sampled_at_ms: int
@@ -50,13 +50,14 @@ class LatencyBaseline:
 
 
 def quiet_from_ms(before_ms: int, signal: BrokerSignal | MoveSignal) -> int:
-    """Returns from when on (epoch) the signals of all brokers count again, after one more signal.
+    """Returns the time (epoch ms) from which signals may be used again, after one more signal.
 
-    All brokers, because clients of a broker that copies nothing may wait for a follower that does.
+    It applies to all brokers, because clients of a broker that copies nothing may wait for a follower that copies.
 
     Args:
-        before_ms: the result for the signal before.
-        signal: of a broker; or of moving or recovering partitions, whose bytes Kafka's metrics of reassignments do not count.
+        before_ms: the result for the previous signal.
+        signal: the signal of a broker, or of moving or recovering partitions, whose bytes Kafka's reassignment metrics do not
+            include.
     """
     if isinstance(signal, MoveSignal):
         is_copying = signal.moving_partitions > 0
@@ -70,13 +71,13 @@ def quiet_from_ms(before_ms: int, signal: BrokerSignal | MoveSignal) -> int:
     return until_ms if before_ms - signal.sampled_at_ms > _CLOCK_MS_MAX else max(before_ms, until_ms)
 
 
-def update_baseline(before: LatencyBaseline | None, signal: BrokerSignal, quiet_ms: int) -> LatencyBaseline:
+def update_baseline(before: LatencyBaseline | None, signal: BrokerSignal, usable_from_ms: int) -> LatencyBaseline:
     """Returns the baseline after one more signal of its broker.
 
     Args:
-        before: the baseline before; None for the broker's first signal. A signal that is not newer changes nothing.
+        before: the previous baseline; None for the broker's first signal. A signal that is not newer changes nothing.
         signal: the newest signal of the broker.
-        quiet_ms: the result of ``quiet_from_ms``.
+        usable_from_ms: the result of ``quiet_from_ms``.
     """
     at_ms = signal.sampled_at_ms
     if before is None:
@@ -87,7 +88,7 @@ def update_baseline(before: LatencyBaseline | None, signal: BrokerSignal, quiet_
         return before
     p99_ms = produce_p99_ms(signal)
     is_measured = signal.reassignment_in_bytes_per_s is not None and signal.reassignment_out_bytes_per_s is not None
-    if p99_ms <= 0.0 or at_ms < quiet_ms or not is_measured:
+    if p99_ms <= 0.0 or at_ms < usable_from_ms or not is_measured:
         return replace(before, sampled_at_ms=at_ms)
     step_s = min(_STEP_S_MAX, (at_ms - before.sampled_at_ms) / 1000)
     measured_s = before.measured_s + step_s
@@ -110,15 +111,15 @@ def _log_mean(before_ms: float, new_ms: float, weight: float) -> float:
 
 
 def produce_p99_ms(signal: BrokerSignal) -> float:
-    """Returns the produce p99 (ms); 0 if it is not known or says nothing.
+    """Returns the produce p99 (ms); 0 if it is not known or not current.
 
-    Kafka's p99 covers the last thousand requests. On a broker that clients hardly write to, those reach back to its start. Fetch
-    times are not used: a consumer at the end of its topic waits for the next record, by default half a second.
+    Kafka's p99 covers the last thousand requests. On a broker to which clients hardly write, those requests reach back to the start
+    of the broker. Fetch times are not used: a consumer at the end of its topic waits for the next record, by default half a second.
     """
     p99_ms = signal.produce_p99_ms or 0.0
     return 0.0 if is_hardly_written(signal) or p99_ms < LATENCY_MS_MIN else p99_ms
 
 
 def is_hardly_written(signal: BrokerSignal) -> bool:
-    """Returns whether clients write so little to the broker that its p99 says nothing about the present."""
+    """Returns whether clients write so little to the broker that its p99 is not current."""
     return signal.client_in_bytes_per_s is not None and signal.client_in_bytes_per_s < CLIENTS_BYTES_PER_S_MIN

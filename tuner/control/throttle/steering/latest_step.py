@@ -32,7 +32,7 @@ def append_step_from_mean(steps: StepRates, window_mean: float, steps_in_window:
     """Returns the steps of the window after it has advanced by one step.
 
     Args:
-        steps: the steps before.
+        steps: the previous steps.
         window_mean: the mean that the newest signal reports.
         steps_in_window: how many steps of equal length the window spans; at least 1.
     """

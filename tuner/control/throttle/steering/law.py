@@ -4,9 +4,9 @@ Clients come first. The headroom that they leave on the slowest link sets the ti
 (the leader or the follower throttle of one broker) gets just the rate with which it ends at T. The steps, each in its own module:
 
     broker_estimate      each broker's load and its clients' latency, kept from signal to signal
-    present_latency      the p99 of this moment: Kafka's p99 may still contain peaks of the last minutes
-    allowed_utilisation  learns from the latency how full the link may be
-    headroom             computes what the client load leaves below that
+    present_latency      the current p99: Kafka's p99 may still contain peaks of the last minutes
+    allowed_utilisation  learns from the latency the utilisation to which the link may be filled
+    headroom             computes what the client load leaves below the allowed utilisation
     target_rate          computes T, and each side's rate for it within its bounds
     side_control         one side: its setpoint, also while its inputs are stale, and whether a write is worthwhile
     window_compensation  converts the setpoint to the rate that is written, given what Kafka's quota window has counted
@@ -92,14 +92,14 @@ def _update_estimates(
     inputs: ControlInput, state: ControlState, objective: Objective, limits: ControlLimits
 ) -> dict[int, BrokerEstimate]:
     """Returns the estimate of each broker after its newest signal."""
-    # An estimate that is dated far in the future came from a wrong clock. All correct signals would count as older and be ignored.
+    # An estimate that is dated far in the future came from a wrong clock. All correct signals would look older and be ignored.
     latest_ms = inputs.now_ms + limits.hold_age_s * 1000
     estimates = {}
     for broker, signal in inputs.brokers.items():
         before = state.broker_estimates.get(broker)
         if before is not None and before.sampled_at_ms > latest_ms:
             before = None
-        if before is not None and signal.sampled_at_ms <= before.sampled_at_ms:  # Known, as in four of five seconds.
+        if before is not None and signal.sampled_at_ms <= before.sampled_at_ms:  # Known already, in most seconds.
             estimates[broker] = before
             continue
         moves = inputs.moves.get
@@ -146,7 +146,7 @@ def _find_target(
 ) -> MoveTarget:
     """Returns T; and the slowest side, if something other than the throttle of that side limits it."""
     # A side without a recent signal does not determine T: its broker is gone, or its part of the move was cancelled. If no side has
-    # a recent signal, all sides count.
+    # a recent signal, all sides are used.
     recent_loads = {
         side: load for side, load in sides.loads.items() if _is_recent(sides.inputs[side].move, inputs.now_ms, limits)
     }
@@ -217,7 +217,7 @@ def _ceiling(
         return before.setpoint.rate_bytes_per_s if before is not None else 0.0
     if estimate is None or inputs.capacity is None or other_load is None:
         return 0.0
-    if stalled and not inputs.is_capacity_told and estimate.latency.p99_ms == 0.0:
+    if stalled and not inputs.is_capacity_configured and estimate.latency.p99_ms == 0.0:
         return max_bytes_per_s
     used = estimate.directions[inputs.direction].network.newest or 0.0
     room = headroom_bytes_per_s(
@@ -226,6 +226,6 @@ def _ceiling(
         used,
         estimate.allowed.get(inputs.direction),
         limits,
-        is_told=inputs.is_capacity_told,
+        is_configured=inputs.is_capacity_configured,
     )
     return ceiling_bytes_per_s(room, inputs.in_sync_bytes_per_s, max_bytes_per_s, objective)

@@ -1,16 +1,15 @@
-"""Computes the present p99 of produce requests from the p99 that Kafka reports, which covers minutes.
+"""Computes the current p99 of produce requests from the p99 that Kafka reports, which covers minutes.
 
 Collectors differ in the time that a p99 covers. Kafka's histogram covers the requests of the last minutes with decreasing
 weights (Yammer's exponentially decaying reservoir). A few slow seconds are more than 1 % of these requests for two minutes, so
 its p99 follows the slowest seconds of this time. Other sources report the p99 of the newest step or moment. The mean latency of
 a window comes from two counters and has no such memory.
 
-Clients are served faster again if the mean falls. The rise of the p99 above its baseline is then scaled by the present rise of
-the mean ÷ its largest rise of the last minutes. Two line fits tell the sources apart. The rise of a p99 that covers minutes is
-proportional to the largest recent rise of the mean. The rise of a p99 of the moment is proportional to the present rise of the
-mean.
+If the mean falls, clients are served faster again. The rise of the p99 above its baseline is then scaled by the current rise of the
+mean ÷ its largest rise of the last minutes. Two line fits tell the sources apart: the rise of a p99 that covers minutes is
+proportional to the largest recent rise of the mean; the rise of a momentary p99 is proportional to the current rise of the mean.
 
-Invariant: the present p99 never exceeds the reported one. Without a measured mean it equals the reported one.
+Invariant: the current p99 never exceeds the reported one. Without a measured mean it equals the reported one.
 """
 
 from __future__ import annotations
@@ -24,8 +23,12 @@ from tuner.core.value import value
 _PEAK_S = 135.0
 _PEAKS_MAX = 8
 _FIT_S = 120.0  # Time over which the lines are fitted.
-_PEAK_RATIO_MIN = 2.0  # ÷ the quiet mean. A smaller peak is chance: the mean of few requests varies by a third.
-_CLEARLY_BETTER = 2.0  # A smaller quotient of the squared errors is chance.
+# Smallest peak of the mean, as a multiple of the mean without copies. A smaller one is noise: the mean of few requests varies by a
+# third.
+_PEAK_RATIO_MIN = 2.0
+_CLEARLY_BETTER = (
+    2.0  # One fit is better only if the squared errors differ by this factor; a smaller difference is noise.
+)
 _LOWER_WEIGHT, _HIGHER_WEIGHT = 0.3, 0.01
 
 
@@ -46,13 +49,13 @@ class PresentLatency:
     """The latency of the producers of one broker.
 
     Attributes:
-        p99_ms: the present p99; 0 if it is not known.
+        p99_ms: the current p99; 0: not known.
         mean_ms: the mean latency of the newest window; 0 if it is not known.
         peaks: age in s and mean latency in ms of windows of the last minutes; each mean is higher than all later ones.
-        moment_fit, peak_fit: the rise of the p99 by the present rise of the mean, and by its largest rise.
+        moment_fit, peak_fit: fits of the p99's rise to the current rise of the mean, and to its largest recent rise.
         yy: the sum of squared rises of the p99.
-        low_p99_ms, low_mean_ms: smoothed minimum of the present p99, and of the mean; used while the baseline is not known. 0:
-            not measured yet.
+        low_p99_ms, low_mean_ms: smoothed minimum of the current p99, and of the mean; used while the baseline is not known. 0: not
+            measured yet.
     """
 
     p99_ms: float = 0.0
@@ -75,11 +78,11 @@ def update_latency(
     """Returns the state after one more signal.
 
     Args:
-        before: the state before.
+        before: the previous state.
         mean_ms: mean latency of the signal's window; None if it is not known.
         p99_ms: the p99 that the signal reports; 0 if it is not known.
-        step_s: seconds since the signal before.
-        baseline: the latency of the broker without copies; None: nothing is known.
+        step_s: seconds since the previous signal.
+        baseline: the broker's usual latency without copies; None: not known.
     """
     if mean_ms is None or mean_ms < LATENCY_MS_MIN or p99_ms <= 0.0:
         low_p99_ms = low_latency_ms(p99_ms, before.low_p99_ms)
@@ -120,7 +123,7 @@ def update_latency(
 def low_latency_ms(latency_ms: float, before_ms: float) -> float:
     """Returns a low value of a latency so far; 0 while none was measured.
 
-    It follows a lower value soon and a higher one slowly, so a single low sample does not set it.
+    It follows lower values quickly and higher values slowly, but a single low sample does not determine it.
     """
     if latency_ms <= 0.0 or before_ms <= 0.0:
         return max(latency_ms, before_ms)

@@ -108,7 +108,7 @@ def control_side(
 
     Args:
         context: inputs, bounds and flags of the side.
-        before: the state before; None at the takeover.
+        before: the previous state; None at the takeover.
         target: the common target of all sides.
         now_ms: epoch.
         limits: the constants of the law, without a plan's cap.
@@ -120,10 +120,10 @@ def control_side(
     min_rate = bounds.min_bytes_per_s
     measured_at_ms = context.inputs.measured_at_ms
     known_at_ms = before.known_at_ms if measured_at_ms is None else measured_at_ms
-    # A measurement from the future counts as old: a clock was set.
+    # A measurement from the future is treated as old: a clock was set.
     age_s = abs(now_ms - (known_at_ms or 0)) / 1000
     stale = measured_at_ms is None or age_s > limits.hold_age_s
-    # A managed rate from before a restart suited the client load of that time, so it does not stay for ever.
+    # A managed rate that was set before a restart was chosen for the client load of that time, so it must not stay for ever.
     controlled_s = (now_ms - before.controlled_since_ms) / 1000
     decays = context.restore_bytes_per_s is not None and controlled_s > limits.decay_age_s
     rate_limits = bounds.limits
@@ -247,12 +247,12 @@ def _follow_target(
 def _initial_state(context: SideContext, now_ms: int, limits: ControlLimits) -> SideControlState:
     """Returns the state at the takeover: the setpoint is the current rate, and the window holds what was measured.
 
-    In two cases Kafka's mean misleads, and the window counts as full instead. A rate at or below the steady-state replication
-    limits the move, but the mean over a young move still counts seconds before its start. On a side of a plan, the mean counts the
-    pauses between two steps.
+    In two cases Kafka's mean misleads, and the window is assumed to be full. A rate at or below the steady-state replication limits
+    the move, but the mean over a young move still counts seconds before its start. On a side of a plan, the mean counts the pauses
+    between two steps.
 
-    A throttle that the tuner has just started limits the move from now on, and the window holds no bytes from before. So a measured
-    step counts only if it lies wholly after the takeover.
+    A throttle that the tuner has just started limits the move from now on, and the window holds no earlier bytes. So a measured
+    step is used only if it lies wholly after the takeover.
     """
     current = float(context.current_bytes_per_s)
     above_steady_state = context.current_bytes_per_s > context.load.steady_state_bytes_per_s
@@ -284,7 +284,7 @@ def _was_clock_set(state: SideControlState, now_ms: int) -> bool:
 
 
 def _keep_setpoint(before: SideControlState) -> _NextSetpoint:
-    """Returns the previous values. The setpoint counts as below its ceiling, because the ceiling is not known now."""
+    """Returns the previous values. The setpoint is treated as below its ceiling, because the ceiling is not known now."""
     setpoint = before.setpoint
     if setpoint.at_ceiling:
         setpoint = TargetRate(setpoint.rate_bytes_per_s, setpoint.infeasible, at_ceiling=False)

@@ -25,7 +25,7 @@ class SideInputs(NamedTuple):
         other_load: all traffic in this direction except catch-up bytes; None if it is not known.
         capacity_bytes_per_s: the capacity, or the unit, in this direction; 0 if it is not known.
         in_sync_bytes_per_s: the part of the throttled bytes that in-sync followers fetch.
-        is_capacity_told: the settings have the capacity.
+        is_capacity_configured: the capacity comes from the settings.
     """
 
     direction: Side
@@ -36,12 +36,12 @@ class SideInputs(NamedTuple):
     other_load: DirectionLoad | None
     capacity_bytes_per_s: float
     in_sync_bytes_per_s: float
-    is_capacity_told: bool = True
+    is_capacity_configured: bool = True
 
     @property
     def link_bytes_per_s(self) -> float:
         """The capacity in this direction by the settings; infinite if they have none."""
-        return self.capacity_bytes_per_s if self.is_capacity_told else math.inf
+        return self.capacity_bytes_per_s if self.is_capacity_configured else math.inf
 
     @property
     def throttled_bytes_per_s(self) -> float | None:
@@ -64,7 +64,7 @@ def collect_side_inputs(side: BrokerSide, inputs: ControlInput, estimates: dict[
     """Returns the inputs of ``side``, selected from the inputs of the whole cluster."""
     broker, direction = side
     move, estimate, capacity = inputs.moves.get(side), estimates.get(broker), inputs.capacities.get(broker)
-    other_load, capacity_bytes_per_s, is_told = None, 0.0, capacity is not None
+    other_load, capacity_bytes_per_s, is_configured = None, 0.0, capacity is not None
     if capacity is None and estimate is not None:
         capacity = estimate.capacity
     if capacity is not None:
@@ -80,7 +80,7 @@ def collect_side_inputs(side: BrokerSide, inputs: ControlInput, estimates: dict[
         other_load=other_load,
         capacity_bytes_per_s=capacity_bytes_per_s,
         in_sync_bytes_per_s=in_sync_bytes_per_s(move),
-        is_capacity_told=is_told,
+        is_capacity_configured=is_configured,
     )
 
 

@@ -60,7 +60,7 @@ class ControlState:
     side_states: Mapping[BrokerSide, SideControlState] = field(default_factory=dict)
 
     def setpoint(self, side: BrokerSide) -> Setpoint | None:
-        """Returns the setpoint of a side, and what it follows from; None for a side that the law does not control."""
+        """Returns the setpoint of a side with the limits behind it; None for a side that the law does not control."""
         state, estimate = self.side_states.get(side), self.broker_estimates.get(side[0])
         if state is None:
             return None
@@ -82,8 +82,8 @@ class ControlInput:
         now_ms: epoch.
         brokers: the newest signal of each broker.
         moves: the newest signal of each side in which partitions move.
-        current_rates: throttle rates now, in bytes/s, of the sides that the law may change.
-        capacities: the capacity of each broker, as far as the settings have it.
+        current_rates: the current throttle rates of the sides that the law may change, in bytes/s.
+        capacities: the capacity of each broker for which the settings have one.
         stalled_sides: both ends of every move that the stall detector calls stalled.
         recovering_sides: sides whose throttle delays replicas that have left the ISR, on live brokers.
         restore_rates: the rate before the tuner's first write on each managed side, in bytes/s; 0: no throttle was set.
@@ -91,7 +91,7 @@ class ControlInput:
         plan_max_rates: the rate that a plan allows a side, in bytes/s. A side has an entry only if its plan allows less than the
             operator's maximum.
         at_min_isr_sides: sides that copy replicas of partitions with exactly min.insync.replicas replicas in sync.
-        baselines: what is usual on each broker without copies.
+        baselines: each broker's usual latency without copies.
     """
 
     now_ms: int

@@ -1,4 +1,4 @@
-"""Computes the rate of each side so that all moves end together, as early as they may.
+"""Computes the rate of each side so that all moves end together, as early as possible.
 
 A throttle carries two kinds of bytes: the steady-state replication W of its moving partitions, and the catch-up bytes B. The
 slowest side (the leader or the follower throttle of one broker) at its ceiling sets the time T in which all moves can end. Every
@@ -54,7 +54,8 @@ def max_rate_bytes_per_s(
     """Returns the maximum rate of a side: the operator's, and in share mode at most the share of the link.
 
     Args:
-        in_sync_bytes_per_s: what in-sync followers fetch, added to the share: the throttle counts these bytes, the share does not.
+        in_sync_bytes_per_s: the rate at which in-sync followers fetch. It is added to the share, because the throttle counts these
+            bytes and the share does not.
         link_bytes_per_s: the capacity of the link in this direction; infinite if it is not known.
         objective: gives mode and share.
         limits: gives the operator's maximum rate.
@@ -175,8 +176,8 @@ def decoupled_rate(
 ) -> TargetRate:
     """Returns the rate of a side that does not wait for the slowest one, which something other than its throttle limits.
 
-    The arguments are those of ``target_rate``. The side takes more than its even share of a link that other moves use, so a
-    follower's rate keeps to the ceiling too.
+    The arguments have the same meaning as in ``target_rate``. The side takes more than its even share of a link that other moves
+    use, so a follower's rate keeps to the ceiling too.
     """
     decoupled_s = limits.decoupled_time_ratio * target_s
     rate = target_rate(

@@ -127,9 +127,9 @@ def _follower_rate(state: SideControlState, limits: ControlLimits, *, window_kno
 def _takeover_min_rate(state: SideControlState, limits: ControlLimits) -> float:
     """Returns the rate at the takeover minus the compensation range; 0 once a whole window has been observed.
 
-    Kafka's window over a young move includes empty seconds from before its start. An emptier window lets more through at the same
-    rate, so the compensation would lower a rate that should rise. For a setpoint below the initial rate the result is 0 as well,
-    because that rate is meant to fall.
+    Kafka's window over a young move includes empty seconds before the start of the move. An emptier window lets more through at the
+    same rate, so the compensation would lower a rate that should rise. For a setpoint below the initial rate the result is 0 as
+    well, because that rate is meant to fall.
     """
     observed_ms = state.window.until_ms - state.controlled_since_ms
     window_observed = observed_ms >= limits.quota_samples * 1000
@@ -140,10 +140,10 @@ def _takeover_min_rate(state: SideControlState, limits: ControlLimits) -> float:
 
 
 def _max_flow_bytes_per_s(inputs: SideInputs) -> float:
-    """Returns what can pass at any throttle rate: all that clients leave of the link.
+    """Returns the rate that can pass at most, whatever the throttle: the part of the link that clients leave.
 
-    A follower does not know what its leaders send, so its flow counts as unlimited. That can only overestimate its window. An
-    underestimated window would lower its rate so far that nothing passes.
+    A follower does not know how much its leaders send, so its flow is assumed to be unlimited. This can only overestimate its
+    window. An underestimated window would lower the rate so far that nothing passes.
     """
     if inputs.direction is Side.FOLLOWER or inputs.other_load is None:
         return float("inf")

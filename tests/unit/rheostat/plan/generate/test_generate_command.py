@@ -10,7 +10,7 @@ from command_rig import Command
 
 from rheostat.errors import BadInputError, CommandError
 from rheostat.plan.cluster_layout import ClusterLayout, find_dead_leaders
-from rheostat.plan.estimate.report import EstimateQuestion
+from rheostat.plan.estimate.report import EstimateOptions
 from rheostat.plan.generate.command import check_nothing_moves, estimate_generated, leaderless_note, make_loads
 from rheostat.plan.generate.report import GeneratedPlanReport, plan_json, sentences, to_record
 from rheostat.plan.generate.request import PlanRequest
@@ -32,7 +32,7 @@ STANDING = ClusterLayout("a test", {1: "x", 2: "y", 3: "y"}, {(s.topic, s.partit
 SIZES = {("orders", 0): 40 * MB, ("orders", 1): 60 * MB, ("clicks", 0): 10 * MB}
 
 
-def made(times: EstimateQuestion = EstimateQuestion(20 * MB), write: float = 1.0 * MB) -> GeneratedPlanReport:  # noqa: B008 - frozen
+def made(times: EstimateOptions = EstimateOptions(20 * MB), write: float = 1.0 * MB) -> GeneratedPlanReport:  # noqa: B008 - frozen
     loads = make_loads(STANDING, SIZES, PartitionLimits())
     before, hosted = dict(loads.held_bytes), dict(loads.hosted)
     plan = drain_brokers(loads, [2])
@@ -70,7 +70,7 @@ def test_record_has_slowest_side_and_kip73_estimate() -> None:
 
 
 def test_estimate_generated_too_low_throttle_exits_with_1() -> None:
-    found = made(EstimateQuestion(2 * MB), 3.0 * MB)
+    found = made(EstimateOptions(2 * MB), 3.0 * MB)
     assert found.estimate is not None
     assert found.estimate.exit_code() == 1
     assert "it never ends" in "\n".join(sentences(found))

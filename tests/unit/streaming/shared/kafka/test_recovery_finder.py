@@ -87,7 +87,7 @@ def test_urgency_orders_by_minimum_then_leader_then_bytes() -> None:
 def test_finder_first_look_reads_everything_and_details() -> None:
     cluster = Cluster()
     finder = finder_of(cluster)
-    finder.look()
+    finder.check()
     assert cluster.read == [None]
     (found,) = finder.result.partitions
     assert found.recovering == (3,)
@@ -99,24 +99,24 @@ def test_finder_first_look_reads_everything_and_details() -> None:
 def test_finder_reads_only_known_topics_until_brokers_change() -> None:
     cluster = Cluster()
     finder = finder_of(cluster)
-    finder.look()
+    finder.check()
     cluster.now_s += 1
-    finder.look()
+    finder.check()
     assert cluster.read[1:] == [{"orders"}]
     assert cluster.sized == 2, "once for stuck brokers, once for the lacking bytes at the beginning"
     cluster.states = [replace(STATE, isr=(1, 2, 3))]
-    finder.look()
+    finder.check()
     assert finder.result.partitions == ()
-    finder.look()
+    finder.check()
     assert len(cluster.read) == 3, "nothing recovers, so nothing is read"
 
 
 def test_finder_result_keeps_identity_while_nothing_changes() -> None:
     cluster = Cluster()
     finder = finder_of(cluster)
-    finder.look()
+    finder.check()
     result = finder.result
-    finder.look()
+    finder.check()
     assert finder.result is result
 
 
@@ -124,7 +124,7 @@ def test_finder_adding_replica_does_not_recover() -> None:
     cluster = Cluster()
     cluster.adding = {("orders", 0): (3,)}
     finder = finder_of(cluster)
-    finder.look()
+    finder.check()
     assert finder.result.partitions == ()
 
 
@@ -132,46 +132,46 @@ def test_finder_noted_topic_is_read_without_broker_change() -> None:
     cluster = Cluster()
     cluster.states = [replace(STATE, isr=(1, 2, 3))]
     finder = finder_of(cluster)
-    finder.look()
+    finder.check()
     cluster.states = [STATE]
-    finder.look()
+    finder.check()
     assert finder.result.partitions == ()
     finder.note(cluster.states)
-    finder.look()
+    finder.check()
     assert finder.result.partitions[0].recovering == (3,)
 
 
 def test_finder_flapping_broker_changes_nothing_for_a_minute() -> None:
     cluster = Cluster()
     finder = finder_of(cluster)
-    finder.look()
+    finder.check()
     number = finder.result.number
     for _ in range(3):
         cluster.alive, cluster.states = [1, 2], [replace(STATE, offline=(3,))]
         cluster.now_s += 20
-        finder.look()
+        finder.check()
         assert finder.result.partitions[0].recovering == (3,)
         cluster.alive, cluster.states = [1, 2, 3], [STATE]
         cluster.now_s += 20
-        finder.look()
+        finder.check()
         assert finder.result.partitions[0].recovering == (3,)
     assert finder.result.number == number
     cluster.alive, cluster.states = [1, 2], [replace(STATE, offline=(3,))]
     cluster.now_s += ABSENT_S_MAX + 1
-    finder.look()
+    finder.check()
     assert finder.result.partitions == ()
 
 
 def test_finder_broker_that_returns_empty_is_measured_again() -> None:
     cluster = Cluster()
     finder = finder_of(cluster)
-    finder.look()
+    finder.check()
     cluster.alive, cluster.states = [1, 2], [replace(STATE, offline=(3,))]
-    finder.look()
+    finder.check()
     assert finder.result.lacking_bytes == {("orders", 0): 700}
     cluster.alive, cluster.states = [1, 2, 3], [STATE]
     cluster.sizes[3] = {}
-    finder.look()
+    finder.check()
     assert finder.result.lacking_bytes == {("orders", 0): 900}
 
 
@@ -179,7 +179,7 @@ def test_finder_log_longer_than_leaders_lacks_nothing() -> None:
     cluster = Cluster()
     cluster.sizes[3] = {("orders", 0): 1_500}
     finder = finder_of(cluster)
-    finder.look()
+    finder.check()
     assert finder.result.lacking_bytes == {("orders", 0): 0}
 
 
@@ -187,10 +187,10 @@ def test_finder_unknown_size_is_absent_and_read_again() -> None:
     cluster = Cluster()
     cluster.sizes[3] = ClusterError("no answer")
     finder = finder_of(cluster)
-    finder.look()
+    finder.check()
     assert finder.result.lacking_bytes == {}
     cluster.sizes[3] = {("orders", 0): 100}
-    finder.look()
+    finder.check()
     assert finder.result.lacking_bytes == {("orders", 0): 800}
 
 
@@ -198,11 +198,11 @@ def test_finder_bytes_known_later_are_news() -> None:
     cluster = Cluster()
     cluster.sizes[3] = ClusterError("no answer")
     finder = finder_of(cluster)
-    finder.look()
-    finder.look()
+    finder.check()
+    finder.check()
     assert finder.result.number == 1
     cluster.sizes[3] = {("orders", 0): 100}
-    finder.look()
+    finder.check()
     assert finder.result.number == 2
 
 
@@ -210,21 +210,21 @@ def test_finder_late_answer_about_a_returned_broker_is_read_again() -> None:
     cluster = Cluster()
     cluster.alive, cluster.states = [1, 2], [replace(STATE, offline=(3,))]
     finder = finder_of(cluster)
-    finder.look()
+    finder.check()
     cluster.alive = [1, 2, 3]
-    finder.look()
+    finder.check()
     assert finder.result.partitions == (), "the broker that answers does not know yet that 3 is back"
     cluster.states = [STATE]
-    finder.look()
+    finder.check()
     assert finder.result.partitions[0].recovering == (3,)
 
 
 def test_finder_deleted_topic_is_forgotten() -> None:
     cluster = Cluster()
     finder = finder_of(cluster)
-    finder.look()
+    finder.check()
     cluster.states = []
-    finder.look()
+    finder.check()
     assert finder.result.partitions == ()
     assert finder.result.min_in_sync == {}
 
@@ -234,7 +234,7 @@ def test_finder_limits_partitions_and_counts_the_rest() -> None:
     cluster.states = [replace(STATE, partition=p, isr=(1,) if p == 2 else (1, 2)) for p in range(9)]
     finder = finder_of(cluster, partitions_max=2)
     for _ in range(2):
-        finder.look()
+        finder.check()
         assert [s.partition for s in finder.result.partitions] == [7, 8], "the least urgent ones, which may wait"
         assert finder.result.left_out == 7
 
@@ -244,11 +244,11 @@ def test_finder_remembers_topics_of_partitions_beyond_the_limit() -> None:
     states = [replace(STATE, topic=f"t{i}") for i in range(9)]
     cluster.states = states
     finder = finder_of(cluster, partitions_max=2)
-    finder.look()
-    finder.look()
+    finder.check()
+    finder.check()
     assert finder.result.left_out == 7
     cluster.states = [*states[:7], replace(states[7], isr=(1, 2, 3)), replace(states[8], isr=(1, 2, 3))]
-    finder.look()
+    finder.check()
     assert [s.topic for s in finder.result.partitions] == ["t5", "t6"]
     assert finder.result.left_out == 5
 
@@ -258,7 +258,7 @@ def test_finder_first_order_knows_the_lacking_bytes() -> None:
     cluster.states = [replace(STATE, partition=p) for p in range(3)]
     cluster.sizes = {1: {("orders", p): lacks for p, lacks in enumerate((900, 500, 10))}, 3: {}}
     finder = finder_of(cluster)
-    finder.look()
+    finder.check()
     assert [s.partition for s in finder.result.partitions] == [2, 1, 0]
 
 
@@ -266,12 +266,12 @@ def test_finder_rests_after_a_long_look() -> None:
     cluster = Cluster()
     cluster.took_s = 3.0
     finder = finder_of(cluster)
-    finder.look()
+    finder.check()
     cluster.alive = [1, 2]
-    finder.look()
+    finder.check()
     assert cluster.read == [None, {"orders"}], "all partitions took 3 s, so they are not read again yet"
     cluster.now_s += 40
-    finder.look()
+    finder.check()
     assert cluster.read[-1] is None
 
 
@@ -287,9 +287,9 @@ def test_finder_failed_look_is_repeated() -> None:
     cluster = Failing()
     finder = finder_of(cluster)
     with pytest.raises(ClusterError):
-        finder.look()
+        finder.check()
     cluster.fails = False
-    finder.look()
+    finder.check()
     assert cluster.read == [None]
 
 
@@ -300,17 +300,17 @@ def test_finder_look_that_fails_halfway_is_repeated(noted: bool) -> None:
     finder = finder_of(cluster)
     if noted:
         cluster.states = [replace(STATE, isr=(1, 2, 3))]
-        finder.look()
+        finder.check()
         cluster.states = [STATE]
         finder.note(cluster.states)
     adding, cluster.adding_replicas = cluster.adding_replicas, failing  # type: ignore[method-assign]
     for _ in range(2):
         with pytest.raises(ClusterError):
-            finder.look()
+            finder.check()
         cluster.now_s += 30
     assert finder.age_s >= 60
     cluster.adding_replicas = adding  # type: ignore[method-assign]
-    finder.look()
+    finder.check()
     assert finder.result.partitions[0].recovering == (3,)
     assert finder.age_s == 0
 
@@ -326,7 +326,7 @@ def test_finder_topic_with_unreadable_minimum_hides_no_other() -> None:
 
     cluster = Denied()
     finder = finder_of(cluster)
-    finder.look()
+    finder.check()
     assert finder.result.partitions[0].recovering == (3,)
     assert finder.result.min_in_sync == {}
     assert "DescribeConfigs" in str(finder.detail_error)
@@ -353,26 +353,26 @@ def test_finder_rests_ten_seconds_at_most() -> None:
     cluster = Cluster()
     cluster.took_s = 8.0
     finder = finder_of(cluster)
-    finder.look()
-    finder.look()
+    finder.check()
+    finder.check()
     cluster.now_s += 10
-    finder.look()
+    finder.check()
     assert len(cluster.read) == 3
 
 
 def test_finder_replica_that_gains_nothing_is_stuck_until_it_grows() -> None:
     cluster = Cluster()
     finder = finder_of(cluster)
-    finder.look()
+    finder.check()
     for _ in range(int(STUCK_S_MIN // PROGRESS_EVERY_S)):
         assert finder.result.partitions, "not stuck yet"
         cluster.now_s += PROGRESS_EVERY_S
-        finder.look()
+        finder.check()
     assert finder.result.partitions == ()
     assert finder.result.stuck == {3}
     cluster.sizes[3] = {("orders", 0): 201}
     cluster.now_s += PROGRESS_EVERY_S
-    finder.look()
+    finder.check()
     assert finder.result.stuck == frozenset()
     assert finder.result.partitions[0].recovering == (3,)
 
@@ -382,6 +382,6 @@ def test_finder_slow_replica_is_not_stuck() -> None:
     finder = finder_of(cluster)
     for size in range(30):
         cluster.sizes[3] = {("orders", 0): size}
-        finder.look()
+        finder.check()
         cluster.now_s += PROGRESS_EVERY_S
     assert finder.result.partitions

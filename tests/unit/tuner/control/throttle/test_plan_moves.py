@@ -30,7 +30,7 @@ from tuner.core.operator_orders import Orders, Override
 from tuner.core.prepare_handshake import PrepareHandshake
 from tuner.core.reassignment_plan import Plan, PlanHead, PlanPartition, PlanState, PlanThrottle, RequestedStep
 from tuner.core.throttle_limits import MB, StallLimits, ThrottleLimits
-from tuner.journal.plan_book import PlanBook, take_for_display
+from tuner.journal.plan_book import PlanBook, apply_for_display
 from tuner.journal.plan_records import encode_parts, encode_requested, head_key, part_key, requested_key
 
 KEY = ("orders", 0)
@@ -174,9 +174,9 @@ def unknown_plans(state: str) -> list[Plan]:
     """What a tuner that starts finds of the plan while its head cannot be read."""
     book, made = PlanBook("c"), plan()
     head = {"newer": b'{"v": 99}', "damaged": b"x", "mended": None}[state]
-    take_for_display(book, part_key("c", "p1", 0), encode_parts(made.partitions))
-    take_for_display(book, requested_key("c", "p1", 0), encode_requested(made.requested))
-    take_for_display(book, head_key("c", "p1"), head)
+    apply_for_display(book, part_key("c", "p1", 0), encode_parts(made.partitions))
+    apply_for_display(book, requested_key("c", "p1", 0), encode_requested(made.requested))
+    apply_for_display(book, head_key("c", "p1"), head)
     return [*book.known_plans]
 
 

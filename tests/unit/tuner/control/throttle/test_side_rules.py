@@ -137,8 +137,8 @@ def signals(source: Mapping[str, Any] | None = None, target: Mapping[str, Any] |
         ({"stalls": {3: StallState(observed_s=23.9)}}, Reason.WATCHING, ["judged after 24 s at one rate, 24 s observed"]),
         ({"stalls": {3: StallState(observed_s=24.0)}}, Reason.PROGRESSING, []),
         ({"brokers": IDLE}, Reason.STALLED_NOT_THROTTLE_BOUND, ["only 2.00 MB/s of it is used"]),
-        ({"brokers": []}, Reason.STALLED_NOT_THROTTLE_BOUND, ["how much of it is used is not measured"]),
-        ({"brokers": STALE_BROKERS}, Reason.STALLED_NOT_THROTTLE_BOUND, ["how much of it is used is not measured"]),
+        ({"brokers": []}, Reason.STALLED_NOT_THROTTLE_BOUND, ["its use is not measured"]),
+        ({"brokers": STALE_BROKERS}, Reason.STALLED_NOT_THROTTLE_BOUND, ["its use is not measured"]),
         (
             {"cluster": live(FULL), "brokers": [broker_signal(1, leader=50 * MB)]}, Reason.AT_CEILING, ["600 MB remain"],
         ),
@@ -198,7 +198,7 @@ def test_substitute_metric_that_counts_too_much_raises_nothing(
         assert decision.reason is Reason.STALLED_THROTTLE_BOUND
     else:
         assert decision.reason is Reason.STALLED_NOT_THROTTLE_BOUND
-        assert "how much of it is used is not measured" in decision.text
+        assert "its use is not measured" in decision.text
 
 
 def test_throttle_below_steady_state_is_raised_without_measurement() -> None:

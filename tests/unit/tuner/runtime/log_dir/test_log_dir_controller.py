@@ -47,7 +47,7 @@ class Journal:
             raise JournalError("the journal is away")
         self.entries += entries
         for key, value in (other_records or {}).items():
-            assert self.recovered.take(key, value)
+            assert self.recovered.apply(key, value)
 
 
 @dataclass

@@ -75,7 +75,7 @@ class FakeJournal:
     def recovered(self) -> MutationMemory:
         found = RecoveredQuotas("c")
         for key, value in self.records:
-            found.take(key, value)
+            found.apply(key, value)
         return found.memory
 
 

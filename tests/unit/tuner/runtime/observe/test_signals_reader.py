@@ -336,7 +336,7 @@ def test_new_tuner_has_the_learned_baseline_until_it_has_measured_one() -> None:
             reassignment_in_bytes_per_s=0.0,
             reassignment_out_bytes_per_s=0.0,
         )
-        cache.take(quiet)
+        cache.add(quiet)
         found = cache.baselines[broker]
         expected = (40.0, True) if number < 4 else (10.0, False)  # After 20 s.
         assert (found.p99_ms, found.is_learned) == expected, number

@@ -55,7 +55,7 @@ def test_late_order_changes_nothing() -> None:
     rig.now_s += 1
     rig.say(DesiredPlanState.PAUSED)
     for key, value in early:
-        rig.loop.recorder.book.take_operator_record(key, value)
+        rig.loop.recorder.book.apply_operator_record(key, value)
     assert rig.plan().head.desired is DesiredPlanState.PAUSED
 
 

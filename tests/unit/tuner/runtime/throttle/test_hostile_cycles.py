@@ -57,7 +57,7 @@ class Heard(SignalCache):
 
     def hear(self, value: bytes) -> None:
         with suppress(ContractError):
-            self.take(decode_signal(value))
+            self.add(decode_signal(value))
 
 
 def whole(rig: Rig, now_ms: int) -> list[bytes]:

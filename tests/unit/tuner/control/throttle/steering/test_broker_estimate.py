@@ -136,7 +136,7 @@ def test_allowed_utilisation_stays_without_a_measurement(silent: dict[str, float
 
 def test_first_traffic_is_the_unit_without_a_capacity() -> None:
     sight = after(signal(0), signal(5, used=90 * MB), capacity=None)
-    assert (sight.capacity, sight.is_capacity_told) == (Capacity(60 * MB, 60 * MB), False)
+    assert (sight.capacity, sight.is_capacity_configured) == (Capacity(60 * MB, 60 * MB), False)
     limit = sight.link_limit(Side.LEADER)
     assert limit is not None
     assert (limit.bytes_per_s, limit.capacity_bytes_per_s) == (pytest.approx(90 * MB, rel=0.02), None)
@@ -163,7 +163,7 @@ def test_learned_utilisation_survives_the_time_between_two_moves() -> None:
 
 
 def test_move_starts_near_what_the_history_has_seen() -> None:
-    """`rheostat learn` has seen 200 MB/s pass with latency in order; the throttle in force and the load are far below."""
+    """`rheostat learn` has seen 200 MB/s pass with normal latency; the throttle in force and the load are far below."""
     usual = BrokerBaseline(8.0, carried_in_bytes_per_s=200 * MB, carried_out_bytes_per_s=1.0)
     found = update_estimate(signal(0, p99_ms=5.0), None, None, usual, Objective(), LIMITS)
     limit = found.link_limit(Side.FOLLOWER)

@@ -14,7 +14,7 @@ _APPLY_LAG_MS_MAX = 1_000.0  # Used without tuner.mutation_quota: on KRaft, late
 
 
 @dataclass(frozen=True, slots=True)
-class CalibrationQuestion:
+class CalibrationOptions:
     """The options of the command. None: the option is absent.
 
     Attributes:

@@ -27,7 +27,7 @@ IMPATIENT_MS = 1_000  # Deadline for a broker that missed its last deadline.
 _TIMED_OUT_RATIO = 0.9
 
 
-class Wire:
+class ClusterConnection:
     """A connection to a cluster. Not thread-safe.
 
     After a failure the next call reconnects, because kafka-python pins its "controller" to one broker for the life of a client.
@@ -117,7 +117,8 @@ class Wire:
             return all_answers
 
         answers = self.call(what, ask_all)
-        # If no broker is reachable, the metadata may be stale: reconnect. Brokers that merely hang do not count.
+        # If no broker is reachable, the metadata may be stale: reconnect. If all of them merely hang, a new connection does not
+        # help.
         if not self._silent.issuperset(answers) and all(isinstance(answer, Unreachable) for answer in answers.values()):
             self.close()
         return answers
@@ -148,7 +149,7 @@ class Wire:
         try:
             answer = await manager.wait_for(future, left_ms)
         except kafka.errors.KafkaError as error:
-            # An earlier failure (a refused connection) costs no waiting time, so the broker is asked normally next time.
+            # A failure before the deadline (a refused connection) costs little time, so the broker keeps its normal deadline.
             took_s = failed_s.get(broker, time.monotonic()) - began_s
             if 1000 * took_s >= _TIMED_OUT_RATIO * patience_ms:
                 self._silent.add(broker)
