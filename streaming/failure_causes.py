@@ -7,7 +7,7 @@ because the exception class depends on which client noticed first: Spark's consu
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from py4j.protocol import Py4JError
 
@@ -52,9 +52,9 @@ _NO_OPTION = (
     "Improperly specified VM option",
 )
 _JAVA_MARKS = (*_NO_MEMORY, *_NO_ADDRESS, *_NO_OPTION, "UnsupportedClassVersionError")
+_LOGIN_REFUSED = ("SaslAuthentication", "SslAuthentication")
 _ACCESS_DENIED = (
-    "SaslAuthentication",
-    "SslAuthentication",
+    *_LOGIN_REFUSED,
     "AuthorizationException",
     "AuthorizationFailed",
     "MissingPermission",
@@ -98,6 +98,16 @@ def _mentions(report: str, marks: Sequence[str]) -> bool:
 def is_unreachable(report: str) -> bool:
     """Returns whether a query died only because Kafka was unreachable."""
     return _mentions(report, _UNREACHABLE) and not _mentions(report, _ACCESS_DENIED)
+
+
+def may_heal(report: str, connections: Iterable[KafkaSettings]) -> bool:
+    """Returns whether a query that has run died of a cause that may end by itself: Kafka was unreachable, or a token had expired.
+
+    Args:
+        connections: the connections of the query.
+    """
+    uses_tokens = any(connection.sasl_mechanism == "OAUTHBEARER" for connection in connections)
+    return is_unreachable(report) or (uses_tokens and _mentions(report, _LOGIN_REFUSED))
 
 
 def may_be_caused_by_record(report: str) -> bool:
@@ -193,7 +203,7 @@ def explain_death(
     no_answer = f"no answer from {' or '.join(servers)}"
     causes = (
         (_NO_TOKEN, "there is no password or token for Kafka"),
-        (("SaslAuthentication", "SslAuthentication"), "Kafka refuses the credentials of kafka in the settings"),
+        (_LOGIN_REFUSED, "Kafka refuses the credentials of kafka in the settings, or a token has expired"),
         (
             ("AuthorizationException", "AuthorizationFailed", "MissingPermission"),
             f"no right to read or write {used_topics}",

@@ -1,9 +1,9 @@
 """Runs the pipeline: starts session and query, reports progress, and stops both in reverse order.
 
-A query that dies because Kafka is unreachable is restarted here, from its checkpoint and in the same session. Each restart is
-reported, so a long outage is logged every half minute. A query is not restarted if Kafka was never reachable in this process,
-because then the address is most likely wrong. Any other death of a query ends ``run``, and the caller decides whether to start
-again.
+A query that dies because Kafka is unreachable, or because an access token has expired, is restarted here, from its checkpoint and
+in the same session. Each restart is reported, so a long outage is logged every half minute. A query is not restarted if Kafka was
+never reachable in this process, because then the address is most likely wrong. Any other death of a query ends ``run``, and the
+caller decides whether to start again.
 
 Of all streams of a cluster, the stream with the lease runs its query. A standby has its Spark session, and has run the query once
 without output, so that its first signals come within seconds after it gets the lease.
@@ -33,8 +33,8 @@ from streaming.failure_causes import (
     explain_jvm_end,
     explain_start_failure,
     first_line,
-    is_unreachable,
     may_be_caused_by_record,
+    may_heal,
 )
 from streaming.history.worker import HistoryListener
 from streaming.java_output import JavaLine, JavaOutput
@@ -169,7 +169,7 @@ def run(
             except (PySparkException, Py4JError, kafka.errors.KafkaError, ClusterError) as error:
                 report = f"{type(error).__name__}: {first_line(error)}\n{error}"
                 cause = explain_death(report, kafka_, topics, settings, feeds)
-                if monitor.was_reached and is_unreachable(report):
+                if monitor.was_reached and may_heal(report, (kafka_, *(feed.kafka for feed in feeds))):
                     listener.restart(cause, monitor.wait_s)
                     monitor.pause()
                     continue

@@ -224,3 +224,37 @@ def test_collector_survives_an_outage_of_the_token_endpoint(
     reader.close()
     assert "answers with the status 500" in said
     assert "Traceback" not in said
+
+
+@pytest.mark.campaign
+@pytest.mark.timeout(420)
+def test_stream_logs_in_with_renewed_tokens(
+    oauth_lab: Lab, signed: Papers, server: TokenServer, tmp_path: Path
+) -> None:
+    """Spark's source and sink outlive several tokens, and an outage of the endpoint."""
+    config = config_of(oauth_lab, signed, tmp_path, **endpoint(server, signed))
+    reader = consumer(oauth_lab.kafka_settings(), "test", auto_offset_reset="latest")
+    with (
+        running(*RHEOSTAT, "collect", "--config", config, log=tmp_path / "collect.log") as collect,
+        running(*RHEOSTAT, "stream", "--config", config, log=tmp_path / "stream.log") as stream,
+    ):
+        until(lambda: "first batch" in stream.said() or not stream.alive(), 240, stream.said)
+        reader.subscribe(["rheostat.signals"])
+
+        def arrives() -> bool:
+            assert stream.alive()
+            return bool(reader.poll(timeout_ms=500))
+
+        until(arrives, 60, "signals arrive")
+        issued = server.issued
+        until(lambda: arrives() and server.issued >= issued + 6, 120, "signals outlive three tokens of each process")
+        server.mode = "500"
+        until(lambda: '"current_token_is_valid_s": 0' in stream.said(), 60, stream.said)
+        server.mode = "ok"
+        until(lambda: "a token for Kafka was fetched again" in stream.said(), 60, stream.said)
+        arrives()
+        until(arrives, 120, "signals arrive again")
+        for run in (stream, collect):
+            assert run.end(signal.SIGTERM) == 0
+            assert "Traceback" not in run.said()
+    reader.close()

@@ -233,6 +233,8 @@ class KafkaSettings(BaseModel):
             file = java_token_file(self._token_origin())
             module = f"{_JAVA}.oauthbearer.OAuthBearerLoginModule required tokenFile={_quoted(file)}"
             config["sasl.login.callback.handler.class"] = _TOKEN_LOGIN
+            # The defaults suit tokens of hours. For a short one the client would warn at each login.
+            config |= {"sasl.login.refresh.min.period.seconds": "1", "sasl.login.refresh.buffer.seconds": "0"}
         elif self.sasl_mechanism == "GSSAPI":
             module = f"com.sun.security.auth.module.Krb5LoginModule required {self._java_kerberos()}"
             config["sasl.kerberos.service.name"] = self.sasl_kerberos_service_name

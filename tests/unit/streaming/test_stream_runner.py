@@ -16,7 +16,7 @@ from structlog.testing import capture_logs
 
 from streaming import checkpoint, runner
 from streaming.errors import StreamError
-from streaming.failure_causes import explain_death, is_unreachable
+from streaming.failure_causes import explain_death, is_unreachable, may_heal
 from streaming.formats.common import Source
 from streaming.formats.registry import FORMATS
 from streaming.pipeline import reject_slots
@@ -119,6 +119,26 @@ def test_explain_death_on_cluster_names_shared_checkpoint() -> None:
 )
 def test_is_unreachable_only_for_absent_kafka(report: str, lost: bool) -> None:
     assert is_unreachable(report) is lost
+    assert may_heal(report, [KAFKA]) is lost
+
+
+def test_refused_login_may_heal_only_with_tokens() -> None:
+    """A password that is wrong stays wrong. A token may only have expired."""
+    tokens = KafkaSettings(
+        bootstrap_servers="h:1",
+        security_protocol="SASL_SSL",
+        sasl_mechanism="OAUTHBEARER",
+        sasl_oauth_token_file="/token",
+    )
+    refused = 'SaslAuthenticationException: {"status":"invalid_token"}'
+    assert not may_heal(refused, [KAFKA])
+    assert may_heal(refused, [KAFKA, tokens])
+    assert not may_heal("TopicAuthorizationException", [tokens])
+    for text in (
+        "java.io.IOException: the token in /t has expired",
+        "Unreachable: cannot log in at h:1: kafka.sasl_oauth_…",
+    ):
+        assert may_heal(text, [tokens])
 
 
 def test_feeds_start_with_own_topic_and_join_similar_sources() -> None:
