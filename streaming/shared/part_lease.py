@@ -41,8 +41,9 @@ _AFTER_FAILURE_S = 1.0
 
 
 class SoleHolderAssignor(AbstractPartitionAssignor):  # type: ignore[misc]  # kafka-python has no types.
-    """Assigns the first partition of the topic to one member, and no other partition to any member.
+    """Assigns the first partition of each topic to one member, and no other partition to any member.
 
+    A group has members with other topics if two installations have one cluster name and different values of topics.prefix.
     The member that had the partition keeps it. If several members claim it, the claim of the newest generation counts.
     """
 
@@ -56,10 +57,13 @@ class SoleHolderAssignor(AbstractPartitionAssignor):  # type: ignore[misc]  # ka
         return ConsumerProtocolSubscription(self.version, list(topics), b"%d" % self._held_in)
 
     def assign(self, cluster: Any, members: Sequence[Any]) -> dict[str, ConsumerProtocolAssignment]:  # noqa: ARG002 - kafka-python's shape
-        holder = max(members, key=lambda member: (_claim(member.metadata.user_data), member.member_id))
+        def holder(topic: str) -> Any:
+            subscribers = [member for member in members if topic in member.metadata.topics]
+            return max(subscribers, key=lambda member: (_claim(member.metadata.user_data), member.member_id))
+
         return {
             member.member_id: ConsumerProtocolAssignment(
-                self.version, [(topic, [0]) for topic in member.metadata.topics] if member is holder else [], b""
+                self.version, [(topic, [0]) for topic in member.metadata.topics if holder(topic) is member], b""
             )
             for member in members
         }

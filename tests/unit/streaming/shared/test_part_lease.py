@@ -57,6 +57,17 @@ def test_holder_keeps_the_partition_while_others_join_and_leave() -> None:
     assert group.rebalance() == successor != "m", "the claim of an older generation does not count"
 
 
+def test_each_topic_of_a_group_has_its_own_holder() -> None:
+    """Two installations have the same cluster name and different prefixes."""
+    joined = [
+        SimpleNamespace(member_id=name, metadata=SoleHolderAssignor().metadata({topic}))
+        for name, topic in (("a", "one.metrics"), ("b", "two.metrics"), ("c", "one.metrics"))
+    ]
+    assignments = SoleHolderAssignor().assign(None, joined)
+    found = {name: assignment.partitions() for name, assignment in assignments.items()}
+    assert found == {"a": [], "b": [("two.metrics", 0)], "c": [("one.metrics", 0)]}
+
+
 @pytest.mark.parametrize("user_data", [None, b"", b"x", b"\xff"])
 def test_member_with_unreadable_claim_has_none(user_data: bytes | None) -> None:
     holder = SoleHolderAssignor()
