@@ -12,7 +12,7 @@ PACKAGES := streaming tuner learning rheostat
 CODE := $(PACKAGES) tests benchmarks dashboards docs_build dist_build deploy_build
 export UV_PYTHON_DOWNLOADS := never
 
-.PHONY: help venv demo test test-fast faults stories check docs bench swarm format lock screenshots image dist audit
+.PHONY: help venv demo test test-fast faults stories compat records soak check docs bench swarm format lock screenshots image dist audit
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,6 +51,9 @@ docs: venv ## the documentation site, in site/; a broken link or anchor fails
 bench: venv ## the benchmarks; each prints its ratio to its bound
 	$(BIN)/python -m benchmarks $(ARGS)
 
+soak: venv ## two hours of moves, storms, restarts, reloads and a roll of two tuners: nothing may grow; MINUTES=10 for less
+	$(BIN)/python -m benchmarks.soak --minutes $(or $(MINUTES),120) --plot soak.svg $(ARGS)
+
 swarm: venv ## ten thousand simulated worlds in which everything goes wrong; some minutes
 	$(BIN)/python -m tuner.simulation --swarm $(or $(N),10000)
 
@@ -79,6 +82,12 @@ audit: venv ## known vulnerabilities of the locked packages; says so if the data
 
 screenshots: venv ## the pictures of the page in README and docs, taken again
 	RHEOSTAT_SCREENSHOTS=1 $(BIN)/python -m pytest tests/ui/test_ui_plan.py tests/ui/test_ui_week.py -m ""
+
+records: venv ## the stored records of tests/unit/records/unreleased, written again after their format has changed
+	RHEOSTAT_WRITE_RECORDS=1 $(BIN)/python -m pytest tests/unit/test_stored_records.py -k stored
+
+compat: venv ## the contract suite and a story with each version of Kafka from 3.9 to 4.4; a quarter of an hour; one with VERSIONS=4.1
+	RHEOSTAT_COMPAT_VERSIONS="$(or $(VERSIONS),all)" RHEOSTAT_COMPAT_RESULTS=tests/compat/results.json $(BIN)/python -m pytest tests/compat -m "" $(ARGS)
 
 image: venv ## the container image rheostat:dev, its components (SBOM) and licences in dist/image; BASE=debian:bookworm-slim@sha256:...
 	docker build --build-arg BASE=$(or $(BASE),debian:bookworm-slim) -t rheostat:dev .

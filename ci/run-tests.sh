@@ -7,12 +7,12 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 pytest=(.venv/bin/python -m pytest)
 # Two halves of about the same length; a new file falls into one of them by its name.
 first_half=(tests/integration/test_[m-z]*.py)
-second_half=(tests/contract tests/faults tests/integration/test_[a-l]*.py)
+second_half=(tests/compat tests/contract tests/faults tests/integration/test_[a-l]*.py)
 
 second_stream() {
   local computed=0 real=0
   # It gives way to the real brokers of the first stream, whose tests have deadlines.
-  nice -n 10 "${pytest[@]}" -n 2 --dist loadfile --ignore=tests/contract --ignore=tests/faults --ignore=tests/integration || computed=$?
+  nice -n 10 "${pytest[@]}" -n 2 --dist loadfile --ignore=tests/compat --ignore=tests/contract --ignore=tests/faults --ignore=tests/integration || computed=$?
   "${pytest[@]}" "${second_half[@]}" || real=$?
   return $((computed > real ? computed : real))
 }

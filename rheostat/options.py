@@ -32,6 +32,14 @@ WaitForCluster = Annotated[
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="make decisions and record them, but change nothing in the cluster")
 ]
+Kafka = Annotated[
+    str | None,
+    typer.Option(
+        "--kafka",
+        metavar="VERSION",
+        help="version of Kafka that the brokers run, such as 3.9 or 4.4.0; default: the version that rheostat is built with",
+    ),
+]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="do not ask for a confirmation")]
 
 

@@ -3,7 +3,9 @@
 A saved change takes effect only on SIGHUP or a restart, because an operator may save a half-finished file. But if a process dies,
 the supervisor restarts it with the file of that moment. Therefore a metric and an alert report a faulty file beforehand.
 
-A SIGHUP applies the keys in ``RELOADABLE``. A file with a fault, or with a change of any other key, changes nothing.
+A SIGHUP to the tuner applies the keys in ``RELOADABLE``. A file with a fault, or with a change of any other key, changes nothing.
+Each process applies the log level, whatever else the file changes. The other processes apply nothing more, and name the changes of
+their own sections, which need a restart.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from pathlib import Path
 import structlog
 
 from rheostat.config.settings import Settings, load_settings
+from rheostat.console.logs import LogLevel, set_log_level
 from rheostat.errors import BadInputError
 from streaming.shared.file_stamp import file_stamp
 from streaming.shared.process_metrics import ConfigState
@@ -28,6 +31,16 @@ _NEEDS_RESTART = {"dry_run", "cycle_s", "metrics", "http"}
 RELOADABLE = frozenset(
     {"limits", *(f"tuner.{name}" for name in TunerSettings.model_fields if name not in _NEEDS_RESTART)}
 )
+
+_TUNER = "tune"
+_CONNECTION = frozenset({"cluster", "kafka", "topics"})
+# The sections that each process uses, besides the log level. The tuner uses all of them.
+_SECTIONS_OF: Mapping[str, frozenset[str]] = {
+    "run": frozenset(),
+    "collect": _CONNECTION | {"collector"},
+    "stream": _CONNECTION | {"collector", "stream"},
+    "learn": _CONNECTION | {"learn"},
+}
 
 
 def changed_keys(before: Settings, after: Settings) -> list[str]:
@@ -47,11 +60,17 @@ class ConfigWatch:
         environ: Mapping[str, str],
         settings: Settings,
         wall_clock: Callable[[], float] = time.time,
+        *,
+        part: str = _TUNER,
+        set_level: Callable[[LogLevel], None] = set_log_level,
     ) -> None:
         """
         Args:
             settings: the settings in use, read from this file and environment at the start.
+            part: the process: "run", "collect", "stream", "learn" or "tune".
         """
+        self._part = part
+        self._set_level = set_level
         self._path = path
         self._environ = dict(environ)
         self._settings = settings
@@ -113,8 +132,13 @@ class ConfigWatch:
         with self._lock:
             self._stamp = file_stamp(self._path)
             new = self._read(is_requested=True)
+            if new is not None:
+                self._apply_level(new)
             changed = changed_keys(self._settings, new) if new is not None else []
-            need_restart = [key for key in changed if key not in RELOADABLE]
+            if self._part == _TUNER:
+                need_restart = [key for key in changed if key not in RELOADABLE]
+            else:
+                need_restart = [key for key in changed if key.partition(".")[0] in _SECTIONS_OF[self._part]]
             if new is None or need_restart:
                 self._reloads_refused += 1
                 self._new_settings = None
@@ -125,6 +149,11 @@ class ConfigWatch:
                         file=str(self._path),
                     )
                 return
+            if self._part != _TUNER:
+                self._settings = new
+                self._is_applied = True
+                self._reloads_taken += 1
+                return
             self._new_settings = new if changed else None
             if changed:
                 log.info(
@@ -132,8 +161,18 @@ class ConfigWatch:
                     changed=changed,
                 )
             else:
+                self._is_applied = True
                 self._reloads_taken += 1
                 log.info("the settings file equals the settings in use; nothing to reload", file=str(self._path))
+
+    def _apply_level(self, new: Settings) -> None:
+        before, after = self._settings.log.level, new.log.level
+        if before == after:
+            return
+        self._set_level("info")  # Otherwise the line about the change could be missing.
+        log.info(f"log.level is now {after}", before=before)
+        self._set_level(after)
+        self._settings = self._settings.model_copy(update={"log": new.log})
 
     def waiting(self) -> bool:
         """Whether reloaded settings wait for ``take``."""

@@ -21,6 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from learning.settings import LearnSettings
 from rheostat.config.yaml_file import YamlFile
+from rheostat.console.logs import LogLevel
 from rheostat.errors import BadInputError
 from streaming.collector.settings import CollectorSettings
 from streaming.settings import StreamSettings
@@ -57,6 +58,18 @@ class TopicSettings(BaseModel):
     )
 
 
+class LogSettings(BaseModel):
+    """What the processes log."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    level: LogLevel = Field(
+        default="info",
+        description="lowest level of the lines that are logged: debug, info, warning or error; debug also shows warnings of the "
+        "Kafka client; SIGHUP applies it to all processes",
+    )
+
+
 class Settings(BaseModel):
     """The whole file."""
 
@@ -73,6 +86,7 @@ class Settings(BaseModel):
     limits: LimitsSettings = Field(default_factory=LimitsSettings, description="how many partitions there may be")
     tuner: TunerSettings = Field(description="what the tuner may do")
     learn: LearnSettings = Field(default_factory=LearnSettings, description="what is learned from the history")
+    log: LogSettings = Field(default_factory=LogSettings, description="what the processes log")
 
     @model_validator(mode="after")
     def _check_sections_fit(self) -> Settings:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, Literal, TextIO
 
 import structlog
 from structlog.typing import EventDict
@@ -19,13 +20,31 @@ from rheostat.console.escape import escaped
 
 # Of syslog(3), by the name of the level.
 _PRIORITIES = {"critical": 2, "error": 3, "warning": 4, "info": 6, "debug": 7}
+LogLevel = Literal["debug", "info", "warning", "error"]
+_NUMBERS: Mapping[str, int] = {
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "warning": logging.WARNING,
+    "error": logging.ERROR,
+}
+_lowest_shown = logging.INFO
 
 
-def set_up_logs(stream: TextIO | None = None, **fields: str) -> None:
+def set_log_level(level: LogLevel) -> None:
+    """Shows lines of this level and above from now on, also in modules that already have their logger."""
+    global _lowest_shown
+    _lowest_shown = _NUMBERS[level]
+    # kafka-python logs every connection and retry. Its callers receive the errors that matter.
+    logging.getLogger("kafka").setLevel(logging.WARNING if level == "debug" else logging.CRITICAL)
+    logging.getLogger().setLevel(logging.WARNING if level == "debug" else logging.ERROR)
+
+
+def set_up_logs(stream: TextIO | None = None, level: LogLevel = "info", **fields: str) -> None:
     """Configures structlog and the standard library's logging.
 
     Args:
         stream: the output; None: stderr.
+        level: the lowest level that is shown.
         fields: fields of every JSON line, for example the cluster.
     """
     out = stream if stream is not None else sys.stderr
@@ -40,6 +59,7 @@ def set_up_logs(stream: TextIO | None = None, **fields: str) -> None:
 
     structlog.configure(
         processors=[
+            _drop_below_level,
             add_fields,
             structlog.stdlib.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True, key="at"),
@@ -50,9 +70,8 @@ def set_up_logs(stream: TextIO | None = None, **fields: str) -> None:
         logger_factory=structlog.PrintLoggerFactory(out),
         cache_logger_on_first_use=False,
     )
-    # kafka-python logs every connection and retry. Its callers receive the errors that matter.
     logging.basicConfig(level=logging.ERROR, stream=out, format="%(name)s %(levelname)s %(message)s")
-    logging.getLogger("kafka").setLevel(logging.CRITICAL)
+    set_log_level(level)
     # Py4J logs a traceback for each call to a JVM that has ended. Its callers report the error.
     for handler in logging.getLogger().handlers:
         handler.addFilter(lambda record: "py4j" not in Path(record.pathname).parts)
@@ -76,6 +95,13 @@ def _with_priority(renderer: Any) -> Any:
         return f"<{priority}>{renderer(logger, method, line)}"
 
     return render
+
+
+def _drop_below_level(_logger: Any, method: str, line: EventDict) -> EventDict:
+    # ``exception`` and ``critical`` are always shown.
+    if _NUMBERS.get(method, logging.CRITICAL) < _lowest_shown:
+        raise structlog.DropEvent
+    return line
 
 
 def _escape_line(_logger: Any, _method: str, line: EventDict) -> EventDict:

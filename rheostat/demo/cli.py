@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from rheostat.options import Json
+from rheostat.options import Json, Kafka
 
 
 def demo(
@@ -21,8 +21,9 @@ def demo(
             "--plot", metavar="FILE", help="draw throttles, remaining bytes and produce latency over time, as SVG"
         ),
     ] = None,
+    kafka: Kafka = None,
 ) -> None:
     """Shows on a real cluster how rheostat finds, explains and rescues a stalled reassignment. Takes about two minutes."""
     from rheostat.demo.story import run_demo
 
-    raise typer.Exit(run_demo(as_json=as_json, keep=keep, plot=plot))
+    raise typer.Exit(run_demo(as_json=as_json, keep=keep, plot=plot, kafka=kafka))

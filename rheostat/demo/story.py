@@ -33,6 +33,7 @@ from rheostat.demo.summary import DemoSummary
 from rheostat.demo.view import DemoView
 from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL
 from rheostat.jvm.artifacts import resolve_artifacts
+from rheostat.jvm.kafka_versions import check_kafka_version
 from rheostat.lab.cluster import Lab, LabSpec
 from rheostat.lab.load import ProducerLoad
 from rheostat.lab.tools import reassign_partitions
@@ -86,17 +87,18 @@ class _Stall:
     remaining_bytes: int | None  # At the end of the stall.
 
 
-def run_demo(*, as_json: bool, keep: bool, plot: Path | None = None) -> int:
+def run_demo(*, as_json: bool, keep: bool, plot: Path | None = None, kafka: str | None = None) -> int:
     """Runs the demo, prints its summary, and returns the exit code: 0 only if the rescue succeeded."""
     if plot is not None:
         check_plot_path(plot)
+    version = None if kafka is None else check_kafka_version(kafka)
     summary = DemoSummary(rate_bytes_per_s_max=MAX_RATE_BYTES_PER_S)
     began_s = time.monotonic()
     console = console_for(sys.stderr if as_json else sys.stdout)
     with DemoView(console) as view:
         artifacts = resolve_artifacts(view.print_line)
         view.show_activity("starting a Kafka cluster: one controller, three brokers")
-        with Lab(LabSpec(brokers=BROKERS), artifacts=artifacts) as lab:
+        with Lab(LabSpec(brokers=BROKERS, kafka=version), artifacts=artifacts) as lab:
             view.print_line(f"a real Kafka cluster is up: 1 controller, 3 brokers, in {span_text(lab.start_s)}")
             processes = _run_story(lab, view, summary)
             summary.all_s = round(time.monotonic() - began_s, 1)

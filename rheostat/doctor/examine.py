@@ -15,6 +15,7 @@ from rheostat.config.settings import Settings
 from rheostat.doctor.agents import agents
 from rheostat.doctor.cluster import connection, names_on_record, quota_window, rights, topics
 from rheostat.doctor.findings import Finding, FindingVerdict
+from rheostat.doctor.kafka_version import kafka_version
 from rheostat.doctor.leftovers import leftover_throttles, leftover_trials
 from rheostat.doctor.machine import machine, storage_of_stream
 from rheostat.doctor.sources import source_elsewhere, source_of
@@ -54,6 +55,7 @@ def examine(settings: Settings, *, create: bool = False) -> Iterator[Finding]:
             return
         ids = ", ".join(map(str, sorted(brokers)))
         yield Finding(_REACHABILITY, FindingVerdict.OK, f"brokers {ids} at {kafka.bootstrap_servers}")
+        yield from kafka_version(client, sorted(brokers), settings)
         # The topics come first, because rights on topics are tested on a topic that exists.
         yield from topics(client, settings, create=create)
         yield from names_on_record(settings, sorted(brokers))

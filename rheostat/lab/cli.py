@@ -9,6 +9,7 @@ import typer
 from rheostat.console.help_form import PlainGroup
 from rheostat.console.output import out
 from rheostat.declaration import with_example
+from rheostat.options import Kafka
 
 app = typer.Typer(cls=PlainGroup, help="Starts and stops a real Kafka cluster on this machine.", no_args_is_help=True)
 
@@ -20,13 +21,14 @@ def up(
     name: Annotated[
         str, typer.Option(metavar="NAME", help="name of the lab; labs with different names can run at the same time")
     ] = "lab",
+    kafka: Kafka = None,
 ) -> None:
     """Starts a lab, which runs until `rheostat lab down`."""
     from rheostat.lab import keeper
 
     if controllers not in (1, 3):
         raise typer.BadParameter(f"expected 1 or 3 controllers, found {controllers}", param_hint="--controllers")
-    out(keeper.up(name, brokers, controllers))
+    out(keeper.up(name, brokers, controllers, kafka))
 
 
 @app.command("down", **with_example("rheostat lab down"))
@@ -40,8 +42,8 @@ def down(
 
 
 @app.command("keep", hidden=True)
-def keep(name: str, brokers: int, controllers: int) -> None:
+def keep(name: str, brokers: int, controllers: int, kafka: Kafka = None) -> None:
     """Runs a lab until SIGTERM; `up` starts this command in the background."""
     from rheostat.lab import keeper
 
-    keeper.keep(name, brokers, controllers)
+    keeper.keep(name, brokers, controllers, kafka)

@@ -23,6 +23,7 @@ from kafka.admin import KafkaAdminClient
 from rheostat.errors import SetupError
 from rheostat.jvm.artifacts import Artifacts, resolve_artifacts
 from rheostat.jvm.java import find_java
+from rheostat.jvm.kafka_versions import check_kafka_version, node_artifacts
 from rheostat.lab.node import Node, NodeAddress, free_ports, kafka_uuid
 from streaming.shared.class_archive import ClassArchive
 from streaming.shared.contract import NodeRole
@@ -55,6 +56,7 @@ class LabSpec:
         places: address of each node that does not listen on the loopback interface.
         log_dir_count: number of log directories of each broker.
         folder: parent of the lab's folder; None: the folder for temporary files.
+        kafka: the version of Kafka that the nodes run, such as 3.9 or 3.9.2; None: the version of conf/jvm/ivy.xml.
     """
 
     brokers: int = 3
@@ -68,6 +70,7 @@ class LabSpec:
     places: Mapping[int, NodeAddress] = field(default_factory=dict)
     log_dir_count: int = 1
     folder: Path | None = None
+    kafka: str | None = None
 
     def __post_init__(self) -> None:
         if self.brokers < 1 or self.controllers not in (1, 3):
@@ -83,9 +86,13 @@ class Lab:
         self.nodes: dict[int, Node] = {}
         self.start_s = 0.0  # How long the start took.
         self.artifacts = artifacts or resolve_artifacts()
+        # Tools and load keep the default version: their options differ between versions of Kafka.
+        self.node_artifacts = self.artifacts
+        if spec.kafka is not None:
+            self.node_artifacts = node_artifacts(self.artifacts, check_kafka_version(spec.kafka))
         java = find_java()
         self._java = java.executable
-        self._class_archive = ClassArchive(self.artifacts.kafka_class_archive(java), with_agent=True)
+        self._class_archive = ClassArchive(self.node_artifacts.kafka_class_archive(java), with_agent=True)
         self._recording_node: Node | None = None  # Its JVM writes the class archive when it ends.
         self._keep_logs = False
         # The folder is made last, so that a failure above leaves no folder behind.
@@ -134,7 +141,9 @@ class Lab:
             self._lay_out()
             for node in self.nodes.values():
                 node.prepare(self.cluster_id)
-                node.start(self._java, self.artifacts)
+                if self.spec.kafka is not None and node.role is NodeRole.CONTROLLER:
+                    node.format(self._java, self.node_artifacts, self.cluster_id)
+                node.start(self._java, self.node_artifacts)
             try:
                 self._await_brokers()
                 break
@@ -243,7 +252,7 @@ class Lab:
 
     def start_again(self, node_id: int) -> None:
         """Starts a node that has ended, with the same data and ports. Only the main thread may call it, because of ``spawn``."""
-        self.nodes[node_id].start(self._java, self.artifacts)
+        self.nodes[node_id].start(self._java, self.node_artifacts)
 
     @property
     def brokers(self) -> list[Node]:

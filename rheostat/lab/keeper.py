@@ -23,6 +23,7 @@ import psutil
 from rheostat.config.resources import state_dir
 from rheostat.errors import BadInputError
 from rheostat.jvm.artifacts import resolve_artifacts
+from rheostat.jvm.kafka_versions import check_kafka_version
 from rheostat.lab.cluster import HOME_PREFIX, START_S_MAX, Lab, LabError, LabSpec
 from rheostat.run.process import stop
 
@@ -33,8 +34,9 @@ _POLL_S = 0.05
 _WAKE_S = 0.5
 
 
-def up(name: str, brokers: int, controllers: int) -> str:
+def up(name: str, brokers: int, controllers: int, kafka: str | None = None) -> str:
     """Starts a lab and returns the text for the user: its address and how to use it."""
+    version = [] if kafka is None else ["--kafka", check_kafka_version(kafka)]
     file = _file(name)
     for state_file, state in ((file, "up"), (_starting(file), "starting")):
         if _keeper(state_file) is not None:
@@ -47,7 +49,7 @@ def up(name: str, brokers: int, controllers: int) -> str:
     log.unlink(missing_ok=True)
     with log.open("wb") as out:
         keeper = subprocess.Popen(
-            [sys.executable, "-m", "rheostat", "lab", "keep", name, str(brokers), str(controllers)],
+            [sys.executable, "-m", "rheostat", "lab", "keep", name, str(brokers), str(controllers), *version],
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=subprocess.STDOUT,
@@ -92,7 +94,7 @@ def down(name: str) -> str:
     return f"Lab {name!r} is down."
 
 
-def keep(name: str, brokers: int, controllers: int) -> None:
+def keep(name: str, brokers: int, controllers: int, kafka: str | None = None) -> None:
     """Runs a lab until SIGTERM."""
     end_requested = threading.Event()
     numbers = (signal.SIGTERM, signal.SIGINT)
@@ -107,7 +109,7 @@ def keep(name: str, brokers: int, controllers: int) -> None:
     file, artifacts = _file(name), resolve_artifacts()  # This may download the artifacts; Ctrl-C ends the download.
     # A signal before the file is written would leave a folder of which `down` does not know.
     signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
-    lab = Lab(LabSpec(brokers=brokers, controllers=controllers), artifacts=artifacts)
+    lab = Lab(LabSpec(brokers=brokers, controllers=controllers, kafka=kafka), artifacts=artifacts)
     try:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, numbers)
         own_process = psutil.Process()

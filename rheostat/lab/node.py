@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rheostat.config.resources import conf_file
+from rheostat.errors import CommandError
 from rheostat.jvm.artifacts import Artifacts
 from rheostat.run.process import spawn, stop
 from streaming.shared.contract import NodeRole
@@ -20,6 +21,9 @@ HOST = "127.0.0.1"
 
 # A lab may share two cores with Spark, so its JVMs use the cheapest options: the quick compiler and the serial garbage collector.
 _JVM_OPTIONS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xss512k", "-Djava.net.preferIPv4Stack=true")
+
+
+FORMAT_S_MAX = 60.0
 
 
 def free_ports(count: int) -> list[int]:
@@ -40,6 +44,14 @@ def kafka_uuid() -> str:
         text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         if not text.startswith("-"):
             return text
+
+
+def _log_options(purpose: str) -> tuple[str, str]:
+    """Returns the options that name the files of log4j 2 and of log4j 1, which Kafka 3.9 uses."""
+    return (
+        f"-Dlog4j2.configurationFile={conf_file('jvm', f'log4j2-{purpose}.xml')}",
+        f"-Dlog4j.configuration=file:{conf_file('jvm', 'log4j-lab.properties')}",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +108,35 @@ class Node:
         lines = "".join(f"{key}={value}\n" for key, value in {**node_settings, **self.settings}.items())
         (self.home / "server.properties").write_text(lines)
 
+    def format(self, java: Path, artifacts: Artifacts, cluster_id: str) -> None:
+        """Formats the log directories with Kafka's own tool, so that the cluster has the features of this version's new clusters.
+
+        Raises:
+            CommandError: the tool failed.
+        """
+        for folder in self.log_dirs:
+            (folder / "meta.properties").unlink()
+        file = str(self.home / "server.properties")
+        command = [
+            str(java),
+            *_JVM_OPTIONS,
+            *_log_options("tools"),
+            "-cp",
+            artifacts.kafka_class_path,
+            "kafka.tools.StorageTool",
+        ]
+        done = subprocess.run(
+            [*command, "format", "-t", cluster_id, "-c", file],
+            capture_output=True,
+            text=True,
+            timeout=FORMAT_S_MAX,
+            check=False,
+        )
+        if done.returncode != 0:
+            raise CommandError(
+                f"kafka-storage format of {self.name} failed: {(done.stderr or done.stdout).strip()[-400:]}"
+            )
+
     def start(self, java: Path, artifacts: Artifacts) -> None:
         rules = conf_file("collectors", "jmx-exporter.yaml")
         command = [
@@ -105,7 +146,7 @@ class Node:
             f"-Xms{min(self.heap_mb, 128)}m",
             *_JVM_OPTIONS,
             *self.java_options,
-            f"-Dlog4j2.configurationFile={conf_file('jvm', 'log4j2-lab.xml')}",
+            *_log_options("lab"),
             f"-javaagent:{artifacts.jmx_agent}={self.place.host}:{self.jmx_port}:{rules}",
             "-cp",
             artifacts.kafka_class_path,

@@ -81,7 +81,17 @@ def override(
     _report_acknowledgement(settings, orders, "override", done_text)
 
 
-def release(config: Config, yes: Yes = False) -> None:
+def release(
+    config: Config,
+    yes: Yes = False,
+    purge: Annotated[
+        bool,
+        typer.Option(
+            "--purge",
+            help="then delete rheostat's topics and consumer groups from the cluster; all processes of rheostat must be stopped",
+        ),
+    ] = False,
+) -> None:
     """Restores all settings that rheostat has changed, and stops all changes until `rheostat resume`. Asks for a confirmation."""
     from rheostat.config.settings import load_settings
     from rheostat.console.confirm import confirm
@@ -92,6 +102,9 @@ def release(config: Config, yes: Yes = False) -> None:
 
     settings = load_settings(config)
     set_up_logs()
+    if purge:
+        _purge(settings, yes)
+        return
     if (mistake := send.wrong_cluster_name(settings)) is not None:
         raise BadInputError(mistake)
     recorded = send.read_orders(settings)
@@ -103,6 +116,47 @@ def release(config: Config, yes: Yes = False) -> None:
     out("Released: all settings that rheostat had changed are restored. No setting is changed until `rheostat resume`.")
     _report_waiting_plans(
         settings, "Kafka completes the steps in progress; `rheostat reassign cancel` rolls a plan back"
+    )
+
+
+def _purge(settings: Settings, yes: Yes) -> None:
+    """Restores all settings, and deletes what rheostat has created in Kafka. A second run finds nothing to do."""
+    from rheostat.console.confirm import check_can_confirm, confirm
+    from rheostat.console.output import tell
+    from rheostat.errors import EXIT_NOT_WELL, BadInputError
+    from rheostat.orders import purge, send
+    from rheostat.orders.changes import release_summary
+    from rheostat.run.services import probe
+    from streaming.shared.lease import lease_group
+
+    check_can_confirm(yes=yes)
+    probe(settings)
+    scope = purge.find_scope(settings)
+    if scope.is_empty:
+        out(
+            f"Nothing to delete: the cluster has no topic and no consumer group of rheostat ({settings.topics.prefix}.*)."
+        )
+        return
+    if (mistake := send.wrong_cluster_name(settings)) is not None:
+        raise BadInputError(mistake)
+    tell("checking that no process of rheostat uses the topics ...")
+    purge.check_nothing_runs(settings, scope)
+    recorded = send.read_orders(settings)
+    changes = release_summary(settings.cluster, recorded.memory, recorded.quotas, recorded.blocked)[:-1]
+    confirm([*changes, *purge.purge_summary(settings, scope)], yes=yes)
+    # Without a journal rheostat has changed nothing, and a release would create the topics again.
+    if settings.topic_names().journal in scope.topics:
+        remaining = send.release_all(settings, send.submit(settings, send.release))
+        if remaining:
+            out("Nothing was deleted, because not all settings are restored:", *remaining)
+            raise typer.Exit(EXIT_NOT_WELL)
+    left = purge.delete_all(settings, purge.find_scope(settings))
+    if left:
+        out("The settings are restored. Not deleted:", *left)
+        raise typer.Exit(EXIT_NOT_WELL)
+    out(
+        "Purged: all settings are restored, and rheostat's topics and its consumer groups are deleted. Kafka forgets the "
+        f"transactional id {lease_group(settings.cluster)} by itself after transactional.id.expiration.ms (7 days by default)."
     )
 
 

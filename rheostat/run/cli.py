@@ -15,6 +15,7 @@ from rheostat.options import Config, DryRun, WaitForCluster
 
 def run(config: Config, dry_run: DryRun = False) -> None:
     """Runs the collector, the stream, the tuner and learn for an existing cluster, and restarts each process that ends."""
+    from rheostat.config.change_watch import ConfigWatch
     from rheostat.config.settings import load_settings
     from rheostat.console.logs import set_up_logs
     from rheostat.run.part_reports import PartReports
@@ -25,7 +26,7 @@ def run(config: Config, dry_run: DryRun = False) -> None:
     from rheostat.run.work_reporter import WorkReporter
 
     settings = load_settings(config)
-    set_up_logs()
+    set_up_logs(level=settings.log.level)
     manager = ServiceManager.from_environment(os.environ)
     announce_mode(with_dry_run(settings).tuner if dry_run else settings.tuner)
     stop = stop_on_signals()
@@ -35,8 +36,15 @@ def run(config: Config, dry_run: DryRun = False) -> None:
     supervisor = Supervisor(children_for(config, dry_run=dry_run, learn=settings.learn.enabled), reports=reports)
     reporter = WorkReporter(manager, reports, stop)
     reporter.start()
-    # Only the tuner can reload its settings while it runs.
-    reload_on_hangup(lambda: supervisor.send_signal("tune", signal.SIGHUP), stop)
+    watch = ConfigWatch(config, os.environ, settings, part="run")
+    watch.serve_reloads()
+
+    def reload_all() -> None:
+        watch.request_reload()
+        for child in supervisor.children:
+            supervisor.send_signal(child.name, signal.SIGHUP)
+
+    reload_on_hangup(reload_all, stop)
     supervisor.run(stop)
     reporter.close()
     reports.close()
@@ -95,10 +103,10 @@ def _run_part(
 
     environ = {**os.environ, **(variables or {})}
     settings = load_settings(config, environ)
-    watch = ConfigWatch(config, environ, settings)
+    watch = ConfigWatch(config, environ, settings, part=name)
     if dry_run:
         settings = services.with_dry_run(settings)
-    set_up_logs(cluster=settings.cluster, part=name)
+    set_up_logs(level=settings.log.level, cluster=settings.cluster, part=name)
     if name == "tune":
         services.announce_mode(settings.tuner)
     stop = services.stop_on_signals()
@@ -107,9 +115,9 @@ def _run_part(
     manager = ServiceManager.from_environment(os.environ)
     if not wait:
         services.probe(settings)
+    watch.serve_reloads()
+    reload_on_hangup(watch.request_reload, stop)
     if name == "tune":
-        watch.serve_reloads()
-        reload_on_hangup(watch.request_reload, stop)
         services.run_tune(settings, stop, watch, threads, manager)
     else:
         run_part = _part(name)

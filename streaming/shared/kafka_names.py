@@ -51,6 +51,10 @@ ERROR_THROTTLING_QUOTA_EXCEEDED = 89
 GROUPS_TOPIC = "__consumer_offsets"
 TRANSACTIONS_TOPIC = "__transaction_state"
 
+# The feature whose level grows with each version of Kafka, and a request that only nodes in KRaft mode know.
+METADATA_VERSION = "metadata.version"
+API_DESCRIBE_QUORUM = 55
+
 # Values of FindCoordinator's key_type.
 COORDINATOR_OF_GROUP = 0
 COORDINATOR_OF_TRANSACTION = 1

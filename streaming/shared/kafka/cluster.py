@@ -28,7 +28,7 @@ from kafka.protocol.admin import (
     ListPartitionReassignmentsRequest,
 )
 from kafka.protocol.consumer import ListOffsetsRequest
-from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
+from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest, MetadataRequest
 
 from streaming.shared import kafka_names
 from streaming.shared.contract import TopicPartition
@@ -55,6 +55,7 @@ from streaming.shared.kafka.values import (
     Subtract,
     Unreachable,
 )
+from streaming.shared.kafka.versions import BrokerVersion, read_broker_version
 from streaming.shared.log_dirs import LogDirCopy
 
 # Resource name of the cluster-wide default of broker settings, for which kafka-python has no method.
@@ -104,6 +105,12 @@ class ClusterClient:
             "describe the cluster", MetadataRequest(topics=[], allow_auto_topic_creation=False)
         )
         return [Endpoint(int(b.node_id), str(b.host), int(b.port)) for b in answer.brokers]
+
+    def broker_versions(self, brokers: Iterable[int]) -> dict[int, BrokerVersion | ClusterError]:
+        """Returns what each broker tells about its version. All brokers are asked in parallel; no right is needed."""
+        request = ApiVersionsRequest(client_software_name="rheostat", client_software_version="0")
+        answers = self._connection.send_each("read the version", dict.fromkeys(set(brokers), request))
+        return {broker: read_or_error(answer, read_broker_version) for broker, answer in answers.items()}
 
     def partitions(self, topics: Iterable[str] | None = None) -> list[PartitionState]:
         """Returns leader, replicas and ISR of the topics' partitions (None: all topics). Unknown topics are left out.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import json
 import os
 import signal
 import threading
@@ -14,6 +16,7 @@ import structlog
 
 from rheostat.config.change_watch import RELOADABLE, ConfigWatch, changed_keys
 from rheostat.config.settings import load_settings
+from rheostat.console.logs import set_log_level, set_up_logs
 from rheostat.run import sighup
 from streaming.shared.process_metrics import ConfigState
 from tuner.api.quota_status_store import QuotaStatusStore
@@ -191,3 +194,56 @@ def test_take_still_reports_a_file_broken_meanwhile(file: Path, watch: ConfigWat
     assert not watch.state().is_valid
     watch.take()
     assert not watch.state().is_valid
+
+
+LOUD = f"{GOOD}log: {{level: warning}}\n"
+
+
+def levels_watch(file: Path, part: str) -> tuple[ConfigWatch, list[str]]:
+    set_levels: list[str] = []
+    return ConfigWatch(
+        file, {}, load_settings(file, {}), lambda: 1_000.0, part=part, set_level=set_levels.append
+    ), set_levels
+
+
+@pytest.mark.parametrize("part", ["run", "collect", "stream", "learn", "tune"])
+def test_reload_applies_the_log_level_in_each_process(file: Path, part: str) -> None:
+    watch, set_levels = levels_watch(file, part)
+    file.write_text(LOUD)
+    with structlog.testing.capture_logs() as said:
+        watch.reload()
+    assert said[0]["event"] == "log.level is now warning"
+    assert set_levels == ["info", "warning"], "the line about it is always shown"
+    assert not watch.waiting()
+    assert watch.state() == ConfigState(is_valid=True, valid_at_s=1_000.0, is_applied=True, reloads_taken=1)
+    watch.reload()
+    assert set_levels == ["info", "warning"]
+
+
+def test_reload_applies_the_level_beside_a_change_that_needs_restart(file: Path) -> None:
+    watch, set_levels = levels_watch(file, "tune")
+    file.write_text(LOUD.replace("9464", "9999"))
+    watch.reload()
+    assert set_levels[-1] == "warning"
+    assert watch.state().reloads_refused == 1
+
+
+@pytest.mark.parametrize(("part", "refused"), [("run", 0), ("collect", 1), ("stream", 1), ("learn", 0)])
+def test_reload_names_changes_of_the_own_sections_only(file: Path, part: str, refused: int) -> None:
+    watch, _ = levels_watch(file, part)
+    file.write_text(f"{LOWER}collector: {{interval_s: 7}}\n")
+    with structlog.testing.capture_logs() as said:
+        watch.reload()
+    assert ["a restart is needed for collector." in line["event"] for line in said] == [True] * refused
+    assert (watch.state().reloads_refused, watch.state().is_applied) == (refused, not refused)
+
+
+def test_log_level_hides_lower_lines_until_it_changes() -> None:
+    out = io.StringIO()
+    set_up_logs(out, "warning")
+    log = structlog.get_logger("test")
+    log.info("hidden")
+    log.warning("shown")
+    set_log_level("info")
+    log.info("shown again")
+    assert [json.loads(line)["event"] for line in out.getvalue().splitlines()] == ["shown", "shown again"]
