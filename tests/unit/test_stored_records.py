@@ -139,9 +139,9 @@ def test_record_of_an_earlier_version_is_refused_by_name(kind: str, value: dict[
 def test_stored_journal_gives_the_whole_state(folder: Path) -> None:
     known = empty_knowledge(CLUSTER)
     for key, value in rows(folder, "journal"):
-        known.take_from_journal(key.encode(), bytes_of(value))
+        known.apply_from_journal(key.encode(), bytes_of(value))
     for key, value in rows(folder, "orders"):
-        known.take_from_orders_topic(key.encode(), bytes_of(value))
+        known.apply_from_orders_topic(key.encode(), bytes_of(value))
     state = known.state
     assert state.unreadable == {}
     assert state.memory.owned
