@@ -40,7 +40,7 @@ from streaming.history.worker import HistoryListener
 from streaming.java_output import JavaLine, JavaOutput
 from streaming.pipeline import RunningQuery
 from streaming.progress import Reports, behind_records, event_time_s
-from streaming.session import SparkOptions, Standalone, end_recording, ran_out_of_memory, spark_session
+from streaming.session import SparkCluster, SparkOptions, end_recording, ran_out_of_memory, spark_session
 from streaming.settings import StreamSettings
 from streaming.shared.class_archive import ClassArchive
 from streaming.shared.contract import Topics
@@ -199,10 +199,11 @@ def _spark_options(settings: StreamSettings, scratch: Path, class_archive: Class
     return SparkOptions(
         app_name="rheostat",
         local_dir=scratch,
-        cores=settings.cores,
+        cores=settings.threads,
         driver_memory_mb=settings.driver_memory_mb,
         shuffle_partitions=settings.shuffle_partitions,
-        standalone=_standalone(settings),
+        cluster=_spark_cluster(settings),
+        spark_conf=settings.spark_conf,
         compiler=settings.compiler,
         class_archive=class_archive,
     )
@@ -232,10 +233,10 @@ def _check_folders(settings: StreamSettings) -> None:
         raise StreamError(f"The stream cannot start. {text}")
 
 
-def _standalone(settings: StreamSettings) -> Standalone | None:
+def _spark_cluster(settings: StreamSettings) -> SparkCluster | None:
     if settings.is_local:
         return None
-    return Standalone(
+    return SparkCluster(
         master=settings.master,
         driver_host=settings.driver_host or "127.0.0.1",
         executor_memory_mb=settings.executor_memory_mb,

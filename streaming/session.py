@@ -10,7 +10,7 @@ import os
 import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import structlog
@@ -22,6 +22,7 @@ from streaming import compiler_thread, java_lookups, java_output, kernel
 from streaming.java_output import JavaOutput
 from streaming.settings import Compiler
 from streaming.shared.class_archive import ClassArchive
+from streaming.spark_conf import with_spark_conf
 
 log = structlog.get_logger("stream")
 
@@ -133,8 +134,8 @@ _COMPILERS: dict[Compiler, tuple[str, ...]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Standalone:
-    """A standalone Spark cluster and the size of its executors, which need no Python."""
+class SparkCluster:
+    """A cluster that runs the executors, and their size. Executors need no Python."""
 
     master: str
     driver_host: str = "127.0.0.1"  # Address at which executors reach this process.
@@ -142,10 +143,13 @@ class Standalone:
     executor_cores: int = 1
 
     def settings(self, jars: Sequence[Path], cores: int) -> dict[str, str]:
+        is_standalone = self.master.startswith("spark://")
+        executors = -(-cores // self.executor_cores)
         return {
             # Executors download the jars from this process.
             "spark.jars": ",".join(str(jar) for jar in jars),
-            "spark.cores.max": str(cores),
+            # Only a standalone master limits the cores of an application; the others start this number of executors.
+            **({"spark.cores.max": str(cores)} if is_standalone else {"spark.executor.instances": str(executors)}),
             "spark.executor.memory": f"{self.executor_memory_mb}m",
             "spark.executor.cores": str(self.executor_cores),
             # The formats' expressions are deep and deserialized recursively.
@@ -162,17 +166,18 @@ class SparkOptions:
     cores: int  # Threads, over all executors.
     driver_memory_mb: int = 1024
     shuffle_partitions: int = 1  # A query with a checkpoint keeps the number that it was first started with.
-    standalone: Standalone | None = None  # None: a local session.
+    cluster: SparkCluster | None = None  # None: a local session.
+    spark_conf: Mapping[str, str] = field(default_factory=dict)  # The operator's own settings.
     compiler: Compiler = "quick"
     class_archive: ClassArchive | None = None
 
     @property
     def driver_host(self) -> str:
-        return "127.0.0.1" if self.standalone is None else self.standalone.driver_host
+        return "127.0.0.1" if self.cluster is None else self.cluster.driver_host
 
     @property
     def master(self) -> str:
-        return f"local[{self.cores}]" if self.standalone is None else self.standalone.master
+        return f"local[{self.cores}]" if self.cluster is None else self.cluster.master
 
 
 def spark_session(jars: Sequence[Path], options: SparkOptions, output: JavaOutput | None = None) -> SparkSession:
@@ -187,7 +192,8 @@ def spark_session(jars: Sequence[Path], options: SparkOptions, output: JavaOutpu
         os.environ.setdefault("SPARK_LOCAL_IP", options.driver_host)
     # For the short-lived JVM that computes the command line of the session's JVM.
     os.environ.setdefault("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-    settings = _session_settings(jars, options) | _COMMON_SETTINGS | kernel.SETTINGS
+    own = _session_settings(jars, options) | _COMMON_SETTINGS | kernel.SETTINGS
+    settings = with_spark_conf(own, options.spark_conf)
     builder = SparkSession.builder
     for name, value in settings.items():
         builder = builder.config(name, value)
@@ -222,8 +228,8 @@ def _session_settings(jars: Sequence[Path], options: SparkOptions) -> dict[str, 
         "spark.sql.warehouse.dir": str(local_dir / "warehouse"),
         "spark.sql.shuffle.partitions": str(options.shuffle_partitions),
     }
-    if options.standalone is not None:
-        return settings | options.standalone.settings(jars, options.cores)
+    if options.cluster is not None:
+        return settings | options.cluster.settings(jars, options.cores)
     # Spark's RPC deserializes Java objects. Spark generates the secret and keeps it in memory, so no other process knows it.
     return settings | {"spark.authenticate": "true"}
 

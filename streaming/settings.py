@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_serializer, field_validator, model_validator
 
 from streaming.shared.kafka import KafkaSettings
 from streaming.shared.metrics_settings import MetricsHttpSettings
 from streaming.shared.unit_settings import Mebibytes, Seconds, WholeMilliseconds, WholeSeconds
+from streaming.spark_conf import check_spark_conf, hide_secrets
 
 FormatName = Literal[
     "rheostat_json", "telegraf_json", "telegraf_influx", "prometheus_json", "otlp_json", "cruise_control"
@@ -17,6 +19,13 @@ FormatName = Literal[
 INTERVAL_S_MAX = 45  # Below STEP_MS_MAX of kernel/Rates.java, with a margin for late scrapes.
 # Formats of means instead of counters, for which one record per window is enough.
 _FORMATS_OF_MEANS = ("cruise_control",)
+_MASTER = re.compile(
+    r"local(\[(?P<threads>[1-9]\d?)\])?"
+    r"|spark://[^\s/:]+:\d{1,5}(,[^\s/:]+:\d{1,5})*"
+    r"|yarn"
+    r"|k8s://https?://[^\s/:]+(:\d{1,5})?"
+)
+_IMAGE = "spark.kubernetes.container.image"
 
 
 class SourceSettings(BaseModel):
@@ -72,8 +81,13 @@ class StreamSettings(BaseModel):
     )
     master: str = Field(
         default="local",
-        pattern=r"^(local|spark://[^\s/:]+:\d{1,5}(,[^\s/:]+:\d{1,5})*)$",
-        description="local: one JVM on this machine with `cores` threads; spark://host:port: a standalone Spark cluster",
+        description="local: one JVM on this machine with `cores` threads (`local[4]`: with 4); `spark://host:port`: a standalone Spark "
+        "cluster; `yarn`: the cluster of the environment variable HADOOP_CONF_DIR; `k8s://https://host:port`: a Kubernetes cluster",
+    )
+    spark_conf: dict[str, str] = Field(
+        default_factory=dict,
+        description="further settings of Spark by name, for example `spark.authenticate.secret`, or `spark.hadoop.…` for a file system. "
+        "Settings that signals depend on (`spark.sql.…`) are refused",
     )
     driver_host: str | None = Field(
         default=None,
@@ -183,6 +197,39 @@ class StreamSettings(BaseModel):
             topics.add(topic)
         return self
 
+    @field_validator("master")
+    @classmethod
+    def _known_master(cls, value: str) -> str:
+        if not _MASTER.fullmatch(value):
+            raise ValueError(
+                f"expected local, local[4], spark://host:port, yarn or k8s://https://host:port, found {value!r}"
+            )
+        return value
+
+    @field_validator("spark_conf")
+    @classmethod
+    def _only_free_names(cls, value: dict[str, str]) -> dict[str, str]:
+        check_spark_conf(value)
+        return value
+
+    @field_serializer("spark_conf")
+    def _hide_secrets(self, value: dict[str, str]) -> dict[str, str]:
+        return hide_secrets(value)
+
+    @model_validator(mode="after")
+    def _threads_said_once(self) -> StreamSettings:
+        if self._local_threads is not None and "cores" in self.model_fields_set and self.cores != self._local_threads:
+            raise ValueError(
+                f"master {self.master} and cores {self.cores} differ: write master: local and cores: {self._local_threads}"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _pods_have_an_image(self) -> StreamSettings:
+        if self.master.startswith("k8s://") and not self.spark_conf.get(_IMAGE):
+            raise ValueError(f"master {self.master} needs spark_conf {_IMAGE}: the image of Spark for the executors")
+        return self
+
     @model_validator(mode="after")
     def _executors_reach_driver(self) -> StreamSettings:
         if not self.is_local and not self.is_master_on_this_host and self.driver_host is None:
@@ -193,10 +240,22 @@ class StreamSettings(BaseModel):
 
     @property
     def is_local(self) -> bool:
-        return self.master == "local"
+        return self.master.startswith("local")
+
+    @property
+    def threads(self) -> int:
+        """Number of Spark's threads, on all executors together."""
+        return self._local_threads or self.cores
+
+    @property
+    def _local_threads(self) -> int | None:
+        found = _MASTER.fullmatch(self.master)
+        return int(found["threads"]) if found is not None and found["threads"] else None
 
     @property
     def is_master_on_this_host(self) -> bool:
         """Whether the master is on this machine, as in a test."""
+        if not self.master.startswith("spark://"):
+            return False
         hosts = [part.rpartition(":")[0] for part in self.master.removeprefix("spark://").split(",")]
         return all(host in ("localhost", "127.0.0.1") for host in hosts)

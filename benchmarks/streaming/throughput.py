@@ -20,7 +20,7 @@ from streaming.entities import entities
 from streaming.formats import rheostat_json
 from streaming.formats.common import Source, table
 from streaming.pipeline import Input, build
-from streaming.session import SparkOptions, Standalone, spark_session
+from streaming.session import SparkOptions, SparkCluster, spark_session
 from streaming.settings import Compiler
 from streaming.shared.contract import Topics
 from streaming.shared.kafka import consumer
@@ -56,7 +56,7 @@ class Session:
                 cores=2,
                 shuffle_partitions=shuffle_partitions,
                 compiler=compiler,
-                standalone=None if master == "local" else Standalone(master, "127.0.0.1", 700, 1),
+                cluster=None if master == "local" else SparkCluster(master, "127.0.0.1", 700, 1),
             ),
         )
 

@@ -294,7 +294,13 @@ def test_sources_have_defaults() -> None:
         (SOURCES.replace("interval_s: 15", "interval_s: 46").replace("stream:\n", "stream:\n  window_s: 120\n  backfill_after_s: 300\n"), "sources[1].interval_s (46) is more than 45"),
         (GOOD.replace("  checkpoint_dir: /var/lib/rheostat", "  checkpoint_dir: /c\n  window_s: 32"), "f.yaml:4: stream: window_s (32) is not a multiple of slide_s (5)"),
         (GOOD.replace("  checkpoint_dir: /var/lib/rheostat", "  checkpoint_dir: /c\n  backfill_after_s: 60"), "backfill_after_s (60) is below 2 × window_s + watermark_delay_s (70)"),
-        (GOOD.replace("  checkpoint_dir: /var/lib/rheostat", "  checkpoint_dir: /c\n  master: yarn"), "f.yaml:6: stream.master: string should match"),
+        (GOOD.replace("  checkpoint_dir: /var/lib/rheostat", "  checkpoint_dir: /c\n  master: mesos"), "f.yaml:6: stream.master: expected local, local[4], spark://host:port, yarn or k8s://"),
+        (GOOD.replace("  checkpoint_dir: /var/lib/rheostat", "  checkpoint_dir: /c\n  master: yarn"), "master yarn needs driver_host"),
+        (GOOD.replace("  checkpoint_dir: /var/lib/rheostat", "  checkpoint_dir: /c\n  master: local[4]\n  cores: 2"), "master local[4] and cores 2 differ: write master: local and cores: 4"),
+        (GOOD.replace("  checkpoint_dir: /var/lib/rheostat", "  checkpoint_dir: /c\n  master: k8s://https://a:6443\n  driver_host: b"), "needs spark_conf spark.kubernetes.container.image"),
+        (GOOD.replace("  checkpoint_dir: /var/lib/rheostat", "  checkpoint_dir: /c\n  spark_conf: {hadoop.a: b}"), "every setting of Spark begins with 'spark.'"),
+        (GOOD.replace("  checkpoint_dir: /var/lib/rheostat", "  checkpoint_dir: /c\n  spark_conf: {spark.driver.memory: 2g}"), "spark_conf must not set spark.driver.memory: use stream.driver_memory_mb"),
+        (GOOD.replace("  checkpoint_dir: /var/lib/rheostat", "  checkpoint_dir: /c\n  spark_conf: {spark.sql.shuffle.partitions: '8'}"), "spark_conf must not set spark.sql.shuffle.partitions: rheostat chooses it"),
         (GOOD.replace("  checkpoint_dir: /var/lib/rheostat", "  checkpoint_dir: /c\n  master: spark://a:7077"), "master spark://a:7077 needs driver_host"),
         (GOOD + "collector:\n  interval_s: 20\n", "collector.interval_s (20) is more than half of stream.window_s (30)"),
     ],
@@ -314,6 +320,20 @@ def test_local_spark_master_needs_no_driver_host() -> None:
     assert parse_settings(GOOD, "f.yaml", {}).stream.is_local
     given = {"RHEOSTAT_STREAM__MASTER": "spark://a:7077", "RHEOSTAT_STREAM__DRIVER_HOST": "10.0.0.7"}
     assert parse_settings(GOOD, "f.yaml", given).stream.driver_host == "10.0.0.7"
+
+
+def test_number_in_local_master_is_the_number_of_threads() -> None:
+    stream = parse_settings(GOOD.replace("stream:\n", "stream:\n  master: local[6]\n"), "f.yaml", {}).stream
+    assert (stream.is_local, stream.threads) == (True, 6)
+    assert parse_settings(GOOD, "f.yaml", {}).stream.threads == 2
+
+
+def test_secrets_in_spark_conf_are_not_shown() -> None:
+    conf = "  spark_conf: {spark.authenticate.secret: hush, spark.hadoop.fs.s3a.access.key: hush, spark.ui.enabled: 'true'}\n"
+    stream = parse_settings(GOOD.replace("stream:\n", "stream:\n" + conf), "f.yaml", {}).stream
+    assert stream.spark_conf["spark.authenticate.secret"] == "hush"
+    assert "hush" not in stream.model_dump_json()
+    assert '"spark.ui.enabled":"true"' in stream.model_dump_json()
 
 
 def test_sources_from_environment_are_checked_like_the_file() -> None:

@@ -1,0 +1,62 @@
+"""Checks the operator's own Spark settings (``stream.spark_conf``), and adds them to those of rheostat."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+
+# Lists, to which the operator's value is appended.
+_JOINED_BY = {
+    "spark.jars": ",",
+    "spark.driver.extraClassPath": os.pathsep,
+    "spark.driver.extraJavaOptions": " ",
+    "spark.executor.extraJavaOptions": " ",
+}
+# Settings of rheostat with the same effect.
+_INSTEAD = {
+    "spark.master": "stream.master",
+    "spark.cores.max": "stream.cores",
+    "spark.executor.instances": "stream.cores",
+    "spark.executor.cores": "stream.executor_cores",
+    "spark.executor.memory": "stream.executor_memory_mb",
+    "spark.driver.memory": "stream.driver_memory_mb",
+    "spark.driver.host": "stream.driver_host",
+    "spark.local.dir": "the environment variable TMPDIR",
+}
+# How signals are computed. With other values they would be wrong, or the checkpoint would not fit.
+_OWN = re.compile(r"spark\.(sql|scheduler)\.")
+# As Spark's own ``spark.redaction.regex``.
+_SECRET = re.compile(r"secret|password|token|access[.]?key", re.IGNORECASE)
+_HIDDEN = "**********"
+
+
+def check_spark_conf(conf: Mapping[str, str]) -> None:
+    """Checks the names.
+
+    Raises:
+        ValueError: a name is no setting of Spark, or the setting belongs to rheostat; the message says what to do.
+    """
+    for name in conf:
+        if not name.startswith("spark."):
+            raise ValueError(
+                f"spark_conf has {name!r}, but every setting of Spark begins with 'spark.' (one of Hadoop with 'spark.hadoop.')"
+            )
+        if name in _INSTEAD:
+            raise ValueError(f"spark_conf must not set {name}: use {_INSTEAD[name]}")
+        if _OWN.match(name):
+            raise ValueError(f"spark_conf must not set {name}: rheostat chooses it, because signals depend on it")
+
+
+def with_spark_conf(settings: Mapping[str, str], conf: Mapping[str, str]) -> dict[str, str]:
+    """Returns the settings of a session with those of the operator, which take precedence; lists are joined."""
+    merged = dict(settings)
+    for name, value in conf.items():
+        separator = _JOINED_BY.get(name)
+        merged[name] = f"{merged[name]}{separator}{value}" if separator is not None and merged.get(name) else value
+    return merged
+
+
+def hide_secrets(conf: Mapping[str, str]) -> dict[str, str]:
+    """Returns the settings for display: without the values of those that Spark hides too."""
+    return {name: _HIDDEN if _SECRET.search(name) else value for name, value in conf.items()}
