@@ -1,11 +1,12 @@
-"""The stream processor on a standalone Spark cluster: a master and two workers, from the jars of PySpark."""
+"""The stream on Spark clusters: a standalone master with two workers from the jars of PySpark, and Hadoop's small YARN cluster."""
 
 from __future__ import annotations
 
+import os
 import signal
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pyspark
@@ -14,6 +15,7 @@ import yaml
 from kafka import TopicPartition
 from lab_parts import RHEOSTAT, Running, running, until, write_records_with_bad_headers
 
+from rheostat.jvm.artifacts import resolve_jars
 from rheostat.jvm.java import find_java
 from rheostat.lab.cluster import Lab, LabSpec
 from rheostat.lab.keeper import lab_config
@@ -33,6 +35,8 @@ from streaming.shared.topics import ensure_topics
 
 LAB = LabSpec(brokers=1)
 WORKERS = 2
+RECOVERY_S_MAX = 30
+WINDOW_MS, SLIDE_MS = 30_000, 5_000  # The defaults of the settings.
 # As docs/how-to/run-the-stream.md says: the same on master, workers and driver.
 SECURED = {
     "spark.authenticate": "true",
@@ -42,7 +46,13 @@ SECURED = {
 
 
 @pytest.fixture
-def master(tmp_path: Path) -> Iterator[str]:
+def workers() -> list[Running]:
+    """The processes of the workers, as soon as there is a master."""
+    return []
+
+
+@pytest.fixture
+def master(tmp_path: Path, workers: list[Running]) -> Iterator[str]:
     """The URL of a Spark cluster with both workers."""
     java, spark_home = find_java().executable, Path(pyspark.__file__).parent
     port = free_ports(1)[0]
@@ -68,50 +78,134 @@ def master(tmp_path: Path) -> Iterator[str]:
         until(lambda: "New state: ALIVE" in boss.said(), 30, "the master is up")
         for i in range(WORKERS):
             size = ["--cores", "1", "--memory", "1g", "--work-dir", str(tmp_path / f"worker-{i}")]
-            start(f"worker-{i}", "org.apache.spark.deploy.worker.Worker", *at, *size, url)
+            workers.append(start(f"worker-{i}", "org.apache.spark.deploy.worker.Worker", *at, *size, url))
         until(lambda: boss.said().count("Registering worker") == WORKERS, 30, "the workers have come")
         yield url
 
 
-def test_pipeline_runs_on_executors_without_rheostat_installed(lab: Lab, master: str, tmp_path: Path) -> None:
-    topics = Topics.with_prefix("rheostat")
-    with ClusterClient(lab.kafka_settings(), "test") as client:
-        ensure_topics(client, topics)
-    settings = yaml.safe_load(lab_config(lab))
-    settings["stream"] |= {"checkpoint_dir": str(tmp_path / "checkpoint"), "driver_memory_mb": 512}
-    settings["stream"] |= {"executor_memory_mb": 512, "cores": WORKERS}
-    config = tmp_path / "rheostat.yaml"
-    config.write_text(yaml.safe_dump(settings))
-    write_records_with_bad_headers(lab.kafka_settings(), [topics.metrics])
-    sender = producer(lab.kafka_settings(), "test")
-    now_ms = int(time.time() * 1000)
-    for node in (1, 2):
-        one = Scrape("lab", node, NodeRole.BROKER, now_ms, (Sample(Metric.LEADER_COUNT, "", node * 10.0),))
-        sender.send(topics.metrics, key=one.key(), value=one.value(), partition=node - 1)
-    sender.flush(timeout=10)
-    sender.close(timeout=5)
-    reader = consumer(lab.kafka_settings(), "test")
-    reader.assign([TopicPartition(topics.signals, 0)])
-    reader.seek_to_beginning()
-    found: dict[int, BrokerSignal] = {}
+class FedStream:
+    """A stream whose metrics topic gets a scrape of each of two brokers every second."""
 
-    def look() -> bool:
-        for records in reader.poll(timeout_ms=200).values():
+    def __init__(self, lab: Lab, folder: Path, master: str, conf: Mapping[str, str]) -> None:
+        self.topics = Topics.with_prefix("rheostat")
+        with ClusterClient(lab.kafka_settings(), "test") as client:
+            ensure_topics(client, self.topics)
+        settings = yaml.safe_load(lab_config(lab))
+        settings["stream"] |= {"checkpoint_dir": str(folder / "checkpoint"), "driver_memory_mb": 512, "master": master}
+        settings["stream"] |= {"executor_memory_mb": 512, "cores": WORKERS, "spark_conf": dict(conf)}
+        self.config = folder / "rheostat.yaml"
+        self.config.write_text(yaml.safe_dump(settings))
+        self.sent_ms: list[int] = []
+        self._sender = producer(lab.kafka_settings(), "test")
+        self._reader = consumer(lab.kafka_settings(), "test")
+        self._reader.assign([TopicPartition(self.topics.signals, 0)])
+        self._reader.seek_to_beginning()
+        self.found: list[BrokerSignal] = []
+
+    def feed(self) -> None:
+        """Sends a scrape of each broker, unless the last one is less than a second old."""
+        now_ms = int(time.time() * 1000)
+        if self.sent_ms and now_ms - self.sent_ms[-1] < 1000:
+            return
+        self.sent_ms.append(now_ms)
+        for node in (1, 2):
+            one = Scrape("lab", node, NodeRole.BROKER, now_ms, (Sample(Metric.LEADER_COUNT, "", node * 10.0),))
+            self._sender.send(self.topics.metrics, key=one.key(), value=one.value(), partition=node - 1)
+        self._sender.flush(timeout=10)
+
+    def read(self) -> list[BrokerSignal]:
+        """Reads new signals, and returns all."""
+        for records in self._reader.poll(timeout_ms=100).values():
             signals = [decode_signal(record.value) for record in records]
-            found.update({one.broker: one for one in signals if isinstance(one, BrokerSignal)})
-        return len(found) == 2 or not stream.alive()
+            self.found += [one for one in signals if isinstance(one, BrokerSignal)]
+        return self.found
 
-    folder = tmp_path / "spark-conf"
-    folder.mkdir()
-    (folder / "spark-defaults.conf").write_text("".join(f"{name} {value}\n" for name, value in SECURED.items()))
-    command = (*RHEOSTAT, "stream", "--config", config, "--master", master)
-    with running(*command, log=tmp_path / "stream.log", env={"SPARK_CONF_DIR": str(folder)}) as stream:
-        until(look, 60, "signals arrive")
-        executors = [one.name for i in range(WORKERS) for one in (tmp_path / f"worker-{i}").iterdir()]
-        assert stream.alive()
-        assert stream.end(signal.SIGTERM) == 0
-    reader.close()
-    assert {broker: one.leaders for broker, one in found.items()} == {1: 10.0, 2: 20.0}
-    assert len(executors) == WORKERS, "one application's folder on each worker"
-    assert "Traceback" not in stream.said()
-    assert "are not authenticated" not in stream.said()
+    def has_both(self, after_ms: int) -> bool:
+        """Feeds, and returns whether signals of both brokers contain a scrape that is newer than ``after_ms``."""
+        self.feed()
+        return {one.broker for one in self.read() if one.sampled_at_ms > after_ms} == {1, 2}
+
+    def close(self) -> None:
+        self._sender.close(timeout=5)
+        self._reader.close()
+
+
+@contextmanager
+def fed_stream(lab: Lab, folder: Path, master: str, conf: Mapping[str, str]) -> Iterator[FedStream]:
+    fed = FedStream(lab, folder, master, conf)
+    try:
+        yield fed
+    finally:
+        fed.close()
+
+
+def test_pipeline_runs_on_executors_without_rheostat_installed(lab: Lab, master: str, tmp_path: Path) -> None:
+    with fed_stream(lab, tmp_path, "local", SECURED) as fed:
+        write_records_with_bad_headers(lab.kafka_settings(), [fed.topics.metrics])
+        command = (*RHEOSTAT, "stream", "--config", fed.config, "--master", master)
+        with running(*command, log=tmp_path / "stream.log") as stream:
+            until(lambda: fed.has_both(0) or not stream.alive(), 60, "signals arrive")
+            executors = [one.name for i in range(WORKERS) for one in (tmp_path / f"worker-{i}").iterdir()]
+            assert stream.alive()
+            assert stream.end(signal.SIGTERM) == 0
+        assert {one.broker: one.leaders for one in fed.found} == {1: 10.0, 2: 20.0}
+        assert len(executors) == WORKERS, "one application's folder on each worker"
+        assert "Traceback" not in stream.said()
+        assert "are not authenticated" not in stream.said()
+
+
+@pytest.mark.campaign
+@pytest.mark.timeout(240)
+def test_killed_worker_costs_no_record(lab: Lab, master: str, workers: list[Running], tmp_path: Path) -> None:
+    with fed_stream(lab, tmp_path, master, SECURED) as fed:
+        command = (*RHEOSTAT, "stream", "--config", fed.config)
+        with running(*command, log=tmp_path / "stream.log") as stream:
+            until(lambda: fed.has_both(0), 60, "signals arrive")
+            killed = workers[0]
+            for process in (*killed.descendants(), killed.process):
+                process.kill()
+            killed_ms = int(time.time() * 1000)
+            until(lambda: fed.has_both(killed_ms), RECOVERY_S_MAX, "the other worker goes on")
+            last_ms = fed.sent_ms[-1]
+            until(lambda: fed.has_both(last_ms + 8_000), 60, "windows end")
+            assert stream.alive(), "the same stream goes on"
+            assert stream.end(signal.SIGTERM) == 0
+        windows = {(one.broker, one.window_end_ms): one for one in fed.found}
+        ends = sorted({end for _, end in windows})
+        assert ends == list(range(ends[0], ends[-1] + 1, SLIDE_MS)), "no window is missing"
+        for (broker, end), one in windows.items():
+            if end <= last_ms:
+                sent = sum(end - WINDOW_MS <= at < end for at in fed.sent_ms)
+                assert one.samples == sent, f"window {end} of broker {broker} has every scrape once"
+
+
+@pytest.mark.campaign
+@pytest.mark.timeout(300)
+def test_pipeline_runs_on_yarn(lab: Lab, tmp_path: Path) -> None:
+    java, spark_home = find_java().executable, Path(pyspark.__file__).parent
+    (minicluster,) = resolve_jars(Path(__file__).with_name("hadoop-ivy.xml"))["hadoop"]
+    hadoop = tmp_path / "hadoop"
+    hadoop.mkdir()
+    class_path = os.pathsep.join([str(minicluster), f"{spark_home}/jars/*"])
+    source = Path(__file__).with_name("YarnLab.java")
+    conf = {
+        # The nodes are on this machine, so they need no copy of Spark.
+        "spark.yarn.jars": f"local:{spark_home}/jars/*",
+        "spark.yarn.stagingDir": str(tmp_path / "staging"),
+        "spark.yarn.am.memory": "512m",
+    }
+    yarn_command = [java, "-Xmx512m", f"-Dtest.build.data={hadoop}", "-cp", class_path, source, str(hadoop)]
+    with running(*yarn_command, log=tmp_path / "yarn.log", env={"JAVA_HOME": str(java.parents[1])}) as yarn:
+        until(lambda: "YARN is ready" in yarn.said() or not yarn.alive(), 90, "YARN is up")
+        assert yarn.alive(), yarn.said()[-3000:]
+        with fed_stream(lab, tmp_path, "yarn", conf) as fed:
+            config = yaml.safe_load(fed.config.read_text())
+            config["stream"]["driver_host"] = "127.0.0.1"
+            fed.config.write_text(yaml.safe_dump(config))
+            command = (*RHEOSTAT, "stream", "--config", fed.config)
+            env = {"HADOOP_CONF_DIR": str(hadoop), "JAVA_HOME": str(java.parents[1])}
+            with running(*command, log=tmp_path / "stream.log", env=env) as stream:
+                until(lambda: fed.has_both(0) or not stream.alive(), 120, "signals arrive")
+                assert stream.alive(), stream.said()[-3000:]
+                assert stream.end(signal.SIGTERM) == 0
+            assert {one.broker: one.leaders for one in fed.found} == {1: 10.0, 2: 20.0}
