@@ -183,10 +183,10 @@ def test_killed_worker_costs_no_record(lab: Lab, master: str, workers: list[Runn
 @pytest.mark.timeout(300)
 def test_pipeline_runs_on_yarn(lab: Lab, tmp_path: Path) -> None:
     java, spark_home = find_java().executable, Path(pyspark.__file__).parent
-    (minicluster,) = resolve_jars(Path(__file__).with_name("hadoop-ivy.xml"))["hadoop"]
+    hadoop_jars = resolve_jars(Path(__file__).with_name("hadoop-ivy.xml"))["hadoop"]
     hadoop = tmp_path / "hadoop"
     hadoop.mkdir()
-    class_path = os.pathsep.join([str(minicluster), f"{spark_home}/jars/*"])
+    class_path = os.pathsep.join([*map(str, hadoop_jars), f"{spark_home}/jars/*"])
     source = Path(__file__).with_name("YarnLab.java")
     conf = {
         # The nodes are on this machine, so they need no copy of Spark.
