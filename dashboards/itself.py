@@ -30,6 +30,7 @@ from dashboards.parts import (
 from streaming.shared.metric_defs import CollectorMetric, LearnMetric, ProcessMetric, StreamMetric, TunerMetric
 
 UID = "rheostat-itself"
+_PROFILES_OLD_SECONDS = 3 * 3600.0
 _LATE_SECONDS, _LAGGING_SECONDS = 10.0, 60.0  # Two windows, and all that a batch may be behind.
 
 
@@ -159,6 +160,14 @@ def stream_panels() -> list[timeseries.Panel]:
             axis="batches, restarts",
         ),
         *_history_panels(),
+        lines(
+            "Active collectors and streams",
+            "Collectors and streams that hold the lease of their part; those of other hosts are on standby. One of each is usual. "
+            "Two for longer than a take-over: one of them cannot reach its consumer group.",
+            COUNT,
+            query(f"sum({select(CollectorMetric.ACTIVE)})", "collectors"),
+            query(f"sum({select(StreamMetric.ACTIVE)})", "streams"),
+        ).min(0),
     ]
 
 
@@ -263,14 +272,18 @@ def tuner_panels() -> list[timeseries.Panel]:
 
 def learn_panels() -> list[timeseries.Panel]:
     return [
-        lines(
-            "Age of what was learned",
-            "Time since the end of the history that the profiles contain, and how long the newest update took. An hour and "
-            "ten minutes are usual. If the age grows, learn or the history is down.",
-            SECONDS,
-            query(f"time() - {most(LearnMetric.LEARNED_TO)}", "age"),
-            query(most(LearnMetric.LEARN_SECONDS), "duration of the update"),
-        ).min(0),
+        from_here_on(
+            lines(
+                "Age of what was learned",
+                "Time since the end of the history that the profiles contain, and how long the newest update took. An hour and "
+                "ten minutes are usual. If the age grows, learn or the history is down.",
+                SECONDS,
+                query(f"time() - {most(LearnMetric.LEARNED_TO)}", "age"),
+                query(most(LearnMetric.LEARN_SECONDS), "duration of the update"),
+                alert="ProfilesStale",
+            ).min(0),
+            _PROFILES_OLD_SECONDS,
+        ),
         bars(
             "Records of learn",
             "Periods read, records refused, and profiles written. Refused records are not periods: find the client that "

@@ -20,7 +20,7 @@ from streaming.entities import entities
 from streaming.formats import rheostat_json
 from streaming.formats.common import Source, table
 from streaming.pipeline import Input, build
-from streaming.session import SparkOptions, SparkCluster, spark_session
+from streaming.session import SparkCluster, SparkOptions, spark_session
 from streaming.settings import Compiler
 from streaming.shared.contract import Topics
 from streaming.shared.kafka import consumer
