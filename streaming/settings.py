@@ -81,13 +81,14 @@ class StreamSettings(BaseModel):
     )
     master: str = Field(
         default="local",
-        description="local: one JVM on this machine with `cores` threads (`local[4]`: with 4); `spark://host:port`: a standalone Spark "
-        "cluster; `yarn`: the cluster of the environment variable HADOOP_CONF_DIR; `k8s://https://host:port`: a Kubernetes cluster",
+        description="local: one JVM on this machine with `cores` threads (`local[4]`: with 4); `spark://host:port`: a standalone "
+        "Spark cluster; `yarn`: the cluster of the environment variable HADOOP_CONF_DIR; `k8s://https://host:port`: a Kubernetes "
+        "cluster",
     )
     spark_conf: dict[str, str] = Field(
         default_factory=dict,
-        description="further settings of Spark by name, for example `spark.authenticate.secret`, or `spark.hadoop.…` for a file system. "
-        "Settings that signals depend on (`spark.sql.…`) are refused",
+        description="further settings of Spark by name, for example `spark.authenticate.secret`, or `spark.hadoop.…` for a file "
+        "system. Settings that signals depend on (`spark.sql.…`) are refused",
     )
     driver_host: str | None = Field(
         default=None,

@@ -61,7 +61,9 @@ def stream(
     master: Annotated[
         str | None,
         typer.Option(
-            "--master", metavar="URL", help="where Spark runs, instead of stream.master, for example local or spark://host:port"
+            "--master",
+            metavar="URL",
+            help="where Spark runs, instead of stream.master, for example local or spark://host:port",
         ),
     ] = None,
 ) -> None:

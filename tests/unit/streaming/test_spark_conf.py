@@ -35,7 +35,9 @@ def test_lists_are_joined_and_other_values_replaced() -> None:
 )
 def test_each_master_gets_the_cores_in_its_own_setting(master: str, expected: dict[str, str]) -> None:
     settings = SparkCluster(master, "h", executor_cores=2).settings([], cores=5)
-    assert {name: settings[name] for name in ("spark.cores.max", "spark.executor.instances") if name in settings} == expected
+    assert {
+        name: settings[name] for name in ("spark.cores.max", "spark.executor.instances") if name in settings
+    } == expected
 
 
 def test_no_own_setting_can_be_replaced_unnoticed(tmp_path: Path) -> None:
