@@ -55,7 +55,7 @@ WITH_A_CLUSTER: dict[tuple[str, ...], list[str]] = {
 }  # fmt: skip
 WITHOUT = {
     ("demo",), ("simulate",), ("move",), ("quotas", "explain"), ("quotas", "plan"), ("lab", "up"), ("lab", "down"), ("lab", "keep"),
-    ("config", "check"), ("config", "show"), ("config", "schedule"), ("config", "reference"),
+    ("config", "check"), ("config", "show"), ("config", "schedule"), ("config", "reference"), ("config", "export"),
 }  # fmt: skip
 NOT_ACKNOWLEDGED = [
     ["pause"], ["resume"], ["override", "--broker", "1", "--throttle", "1MB/s"], ["override", "--broker", "1", "--clear"],
