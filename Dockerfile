@@ -31,8 +31,9 @@ RUN apt-get update \
 FROM tools AS dependencies
 COPY requirements.lock /tmp/
 # Two steps, so that the environment which is shipped holds no pip: wheels of exactly what the lock's hashes say, then
-# these wheels, offline. Parts that no process of rheostat loads stay out, 230 MB: PySpark's examples, Spark Connect, machine
-# learning and graphs, Hive, the Scala shell, the state store RocksDB (the stream's state store is another), and the libraries' tests.
+# these wheels, offline. Parts that no process of rheostat loads stay out, 240 MB: PySpark's examples, Spark Connect, machine
+# learning and graphs, Hive, the Scala shell, the state store RocksDB (the stream's state store is another), native code for
+# other operating systems, and the tests and data sets of libraries.
 RUN /opt/tools/bin/pip wheel --no-cache-dir --no-build-isolation --no-deps --require-hashes \
       --wheel-dir /tmp/wheels --requirement /tmp/requirements.lock \
  && python3 -m venv --without-pip /opt/venv \
@@ -46,7 +47,9 @@ RUN /opt/tools/bin/pip wheel --no-cache-dir --no-build-isolation --no-deps --req
       spark-hive hive-beeline hive-cli hive-common hive-exec hive-jdbc hive-metastore hive-serde hive-service-rpc hive-shims \
       derby derbyshared derbytools datanucleus javax.jdo jdo-api libthrift libfb303 HikariCP \
       spark-repl scala-compiler jline super-csv opencsv; \
-    do rm "$name"[-_]*.jar || exit 1; done) \
+    do rm "$name"[-_]*.jar || exit 1; done \
+    && rm ./*-osx-*.jar ./*-windows-*.jar) \
+ && find river/datasets -type f ! -name '*.py' -delete \
  && find numpy scipy river -type d -name tests -prune -exec rm -r {} +
 
 

@@ -115,7 +115,7 @@ def test_each_scrape_is_one_metrics_record(lab: Lab, move: None, lab_config_file
         with urllib.request.urlopen(collect.lines()[0]["http"], timeout=5) as answer:
             about_itself = answer.read().decode()
         assert collect.end(signal.SIGTERM, 10) == 0
-        assert [line["event"] for line in collect.lines()] == ["collector started"]
+        assert [line["event"] for line in collect.lines()] == ["collector started", "the collector acts"]
 
     for node in lab.nodes:
         assert f'rheostat_collector_last_scrape_timestamp_seconds{{cluster="lab",node="{node}"}}' in about_itself
