@@ -22,7 +22,7 @@ from streaming import compiler_thread, java_lookups, java_output, kernel
 from streaming.java_output import JavaOutput
 from streaming.settings import Compiler
 from streaming.shared.class_archive import ClassArchive
-from streaming.spark_conf import with_spark_conf
+from streaming.spark_conf import launcher_settings, with_spark_conf
 
 log = structlog.get_logger("stream")
 
@@ -198,7 +198,7 @@ def spark_session(jars: Sequence[Path], options: SparkOptions, output: JavaOutpu
     for name, value in settings.items():
         builder = builder.config(name, value)
     with compiler_thread.lowered_priority() if options.compiler == "thorough" else nullcontext():
-        _start_java(settings, output or JavaOutput(lambda _: None))
+        _start_java(launcher_settings(settings, options.spark_conf), output or JavaOutput(lambda _: None))
         spark = builder.getOrCreate()
     if spark.sparkContext.getConf().get("spark.authenticate", "false") != "true":
         log.warning(

@@ -26,8 +26,12 @@ _INSTEAD = {
 }
 # How signals are computed. With other values they would be wrong, or the checkpoint would not fit.
 _OWN = re.compile(r"spark\.(sql|scheduler)\.")
-# As Spark's own ``spark.redaction.regex``.
-_SECRET = re.compile(r"secret|password|token|access[.]?key", re.IGNORECASE)
+# The operator's settings that take effect only when the JVM is started.
+_FOR_LAUNCHER = ("spark.driver.", "spark.jars", "spark.kerberos.")
+# As Spark's own ``spark.redaction.regex``, and the keys of Hadoop's file systems (``fs.azure.account.key.…``).
+SECRET_NAME = re.compile(r"secret|password|token|access[.]?key|(account|private|encryption)[.]?key\b", re.IGNORECASE)
+# An option of Java inside a value, such as ``-Djavax.net.ssl.keyStorePassword=…``.
+_SECRET_VALUE = re.compile(r"(password|secret)=", re.IGNORECASE)
 _HIDDEN = "**********"
 
 
@@ -57,6 +61,21 @@ def with_spark_conf(settings: Mapping[str, str], conf: Mapping[str, str]) -> dic
     return merged
 
 
+def launcher_settings(settings: Mapping[str, str], conf: Mapping[str, str]) -> dict[str, str]:
+    """Returns the settings that stand on the command line of the JVM, which every user of this machine can read.
+
+    Those of the operator may be secrets. So PySpark passes them over its private connection to the JVM, before Spark starts there.
+
+    Args:
+        settings: those of the session, as ``with_spark_conf`` returns them.
+        conf: those of the operator.
+    """
+    return {name: value for name, value in settings.items() if name not in conf or name.startswith(_FOR_LAUNCHER)}
+
+
 def hide_secrets(conf: Mapping[str, str]) -> dict[str, str]:
-    """Returns the settings for display: without the values of those that Spark hides too."""
-    return {name: _HIDDEN if _SECRET.search(name) else value for name, value in conf.items()}
+    """Returns the settings for display: without the values that are or contain a secret."""
+    return {
+        name: _HIDDEN if SECRET_NAME.search(name) or _SECRET_VALUE.search(value) else value
+        for name, value in conf.items()
+    }

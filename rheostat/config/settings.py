@@ -103,6 +103,13 @@ class Settings(BaseModel):
                     f"with stream.master {self.stream.master}, Spark's executors on other machines cannot use the tokens that this "
                     f"machine fetches: set {key}.sasl_oauth_token_file, a file that exists on all of these machines"
                 )
+        keytabs = [(key, kafka.sasl_kerberos_keytab) for key, kafka in connections if kafka.uses_kerberos]
+        for key, keytab in keytabs:
+            if keytab != keytabs[0][1]:
+                raise ValueError(
+                    f"{key}.sasl_kerberos_keytab differs from that of {keytabs[0][0]}, but the Kerberos library has one keytab for "
+                    "a whole process: use the same keytab, with one principal for both clusters"
+                )
         own_topics = self.topic_names()
         for i, source in enumerate(self.stream.sources):
             if source.kafka is None and source.topic in astuple(own_topics):

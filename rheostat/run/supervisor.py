@@ -6,11 +6,14 @@ restarted like one that died. At the end all parts get SIGTERM, the tuner first,
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,7 +38,7 @@ LEARN_BACKOFF_S_MAX = (
 WELL_AFTER_S = 60.0  # A child that ran for this long has recovered: its next restart has the shortest back-off again.
 _NICE = {"stream": STREAM_NICE, LEARN: LEARN_NICE}
 _CHECK_EVERY_S = 0.2
-_KILL_S_MAX = 10.0
+_KILL_S_MAX = 5.0  # How long a killed part is waited for.
 _STDERR = 2  # File descriptor.
 
 
@@ -52,6 +55,7 @@ class Child:
     backoff_s_max: float = BACKOFF_S_MAX
     start_at_s: float = 0.0  # When to start it, if it does not run.
     restarts: int = 0
+    is_killed: bool = False  # Its process was killed, and has not ended yet.
 
 
 class Supervisor:
@@ -101,21 +105,23 @@ class Supervisor:
             if child.process is None and now_s >= child.start_at_s:
                 environ = self._reports.environment() if self._reports is not None else None
                 child.process = spawn(child.command, log=self._log_to, nice=child.nice, environ=environ)
-                child.started_s = now_s
+                child.started_s, child.is_killed = now_s, False
                 if self._reports is not None:
                     self._reports.started(child.name, child.process.pid)
                 log.info("part started", part=child.name, pid=child.process.pid)
 
     def _kill_silent(self, names: Collection[str]) -> None:
         for child in self.children:
-            if child.process is not None and child.name in names and child.process.poll() is None:
+            if child.process is None or child.is_killed or child.name not in names:
+                continue
+            if child.process.poll() is None:
                 log.error(
                     f"a process has not reported that its work goes on for {WATCHDOG_S:.0f} s, and is killed",
                     part=child.name,
                     pid=child.process.pid,
                 )
-                child.process.kill()
-                child.process.wait(timeout=_KILL_S_MAX)
+                child.is_killed = True
+                _kill(child.name, child.process)
 
     def send_signal(self, name: str, number: int) -> None:
         """Sends a signal to the child with this name, if it runs. Safe to call from a signal handler."""
@@ -136,9 +142,24 @@ class Supervisor:
             try:
                 process.wait(timeout=max(0.0, until_s - time.monotonic()))
             except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait(timeout=_KILL_S_MAX)
-            log.info("part stopped", part=name, code=process.returncode)
+                _kill(name, process)
+            if process.returncode is not None:
+                log.info("part stopped", part=name, code=process.returncode)
+
+
+def _kill(name: str, process: subprocess.Popen[bytes]) -> None:
+    """Kills a part, and the processes that it has started: they are in the process group of its session."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    try:
+        process.wait(timeout=_KILL_S_MAX)
+    except subprocess.TimeoutExpired:
+        log.error(
+            f"a process was killed and has not ended after {_KILL_S_MAX:.0f} s, probably because it waits for a disk that does "
+            "not answer",
+            part=name,
+            pid=process.pid,
+        )
 
 
 def children_for(config: Path, *, dry_run: bool, learn: bool = False) -> list[Child]:

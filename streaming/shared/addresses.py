@@ -1,8 +1,9 @@
-"""Client addresses for rheostat's HTTP servers: whether an address is local, and which network counts as one client."""
+"""Addresses of HTTP clients and servers: whether one is local, and which network counts as one client."""
 
 from __future__ import annotations
 
 import ipaddress
+from urllib.parse import urlsplit
 
 _IPV6_CUSTOMER_BITS = 64  # A provider assigns each customer at least one /64 network.
 
@@ -16,6 +17,16 @@ def is_loopback(address: str) -> bool:
 def is_local_host(host: str) -> bool:
     """Returns whether a server that listens on ``host`` (address or name) is reachable from this machine only."""
     return host == "localhost" or is_loopback(host)
+
+
+def is_https_or_local(url: str) -> bool:
+    """Returns whether no other machine can read or change what is sent: the URL has https, or http and a host of this machine."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return False
+    host = parts.hostname or ""
+    return bool(host) and (parts.scheme == "https" or (parts.scheme == "http" and is_local_host(host)))
 
 
 def client_network(address: str) -> str:

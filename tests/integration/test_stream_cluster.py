@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+import psutil
 import pyspark
 import pytest
 import yaml
@@ -139,7 +140,9 @@ def fed_stream(lab: Lab, folder: Path, master: str, conf: Mapping[str, str]) -> 
         fed.close()
 
 
-def test_pipeline_runs_on_executors_without_rheostat_installed(lab: Lab, master: str, tmp_path: Path) -> None:
+def test_pipeline_runs_on_executors_without_rheostat_installed(
+    lab: Lab, master: str, workers: list[Running], tmp_path: Path
+) -> None:
     with fed_stream(lab, tmp_path, "local", SECURED) as fed:
         write_records_with_bad_headers(lab.kafka_settings(), [fed.topics.metrics])
         command = (*RHEOSTAT, "stream", "--config", fed.config, "--master", master)
@@ -147,7 +150,16 @@ def test_pipeline_runs_on_executors_without_rheostat_installed(lab: Lab, master:
             until(lambda: fed.has_both(0) or not stream.alive(), 60, "signals arrive")
             executors = [one.name for i in range(WORKERS) for one in (tmp_path / f"worker-{i}").iterdir()]
             assert stream.alive()
+            started = [
+                psutil.Process(stream.pid),
+                *stream.descendants(),
+                *(p for w in workers for p in w.descendants()),
+            ]
+            lines = [" ".join(process.cmdline()) for process in started]
             assert stream.end(signal.SIGTERM) == 0
+        assert sum("CoarseGrainedExecutorBackend" in line for line in lines) == WORKERS
+        assert sum("org.apache.spark.deploy.SparkSubmit" in line for line in lines) == 1
+        assert not [line for line in lines if SECURED["spark.authenticate.secret"] in line]
         assert {one.broker: one.leaders for one in fed.found} == {1: 10.0, 2: 20.0}
         assert len(executors) == WORKERS, "one application's folder on each worker"
         assert "Traceback" not in stream.said()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
+import socket
 import ssl
+import struct
 import threading
 import time
 import urllib.parse
@@ -51,7 +53,8 @@ class TokenServer:
     """Answers ``POST /token`` with tokens and ``GET /jwks`` with keys.
 
     Attributes:
-        mode: "ok", "500", "hang", "drip", "garbage", "empty", "expired", "drop" or "redirect".
+        mode: "ok", "500", "hang", "drip", "garbage", "deep", "empty", "huge expiry", "expired", "drop" or "redirect"; and "500 stalls",
+            "500 drips" and "500 resets" for an error whose body never comes as a whole.
         issued: the number of tokens given out.
         asked: the number of requests.
     """
@@ -117,15 +120,29 @@ class TokenServer:
             self._answer(request, b"<html>a page", 500)
         elif self.mode == "hang":
             self._released.wait(60)
-        elif self.mode == "drip":
-            request.send_response(200)
+        elif self.mode in ("drip", "500 drips"):
+            request.send_response(200 if self.mode == "drip" else 500)
             request.end_headers()
             while not self._released.wait(0.05):
                 request.wfile.write(b" ")
+        elif self.mode in ("500 stalls", "500 resets"):
+            request.send_response(500)
+            request.send_header("content-length", "1000")
+            request.end_headers()
+            request.wfile.write(b"{")
+            if self.mode == "500 stalls":
+                self._released.wait(60)
+            else:
+                request.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                request.connection.close()
         elif self.mode == "drop":
             request.connection.close()
         elif self.mode == "garbage":
             self._answer(request, b"<html>a page")
+        elif self.mode == "deep":
+            self._answer(request, b"[" * 100_000)
+        elif self.mode == "huge expiry":
+            self._answer(request, json.dumps({"access_token": "opaque", "expires_in": 10**400}).encode())
         elif self.mode == "empty":
             self._answer(request, b"{}")
         elif self.mode == "redirect":

@@ -101,7 +101,8 @@ def _refusal(error: jwt.PyJWTError) -> str:
 def _texts(claims: dict[str, Any], path: str) -> set[str]:
     """Returns the texts of a claim, which is a text or a list; empty if the claim is missing or of another type."""
     value: Any = claims
-    for part in path.split("."):
+    # A claim of Auth0 has a URL as its name, which has dots itself.
+    for part in (path,) if path in claims else path.split("."):
         value = value.get(part) if isinstance(value, dict) else None
     if isinstance(value, str):
         return {value, *value.split()}  # A scope is a text of words.

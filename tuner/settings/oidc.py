@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from streaming.shared.addresses import is_https_or_local
+
 
 class OidcSettings(BaseModel):
     """JSON Web Tokens that the HTTP API accepts, and the roles that they give."""
@@ -41,8 +43,10 @@ class OidcSettings(BaseModel):
     def _has_one_source_of_keys(self) -> OidcSettings:
         if (self.jwks_url is None) == (self.jwks_file is None):
             raise ValueError("oidc needs either jwks_url or jwks_file")
-        if self.jwks_url is not None and not self.jwks_url.startswith(("https://", "http://")):
-            raise ValueError("jwks_url must be a URL that begins with https://")
+        if self.jwks_url is not None and not is_https_or_local(self.jwks_url):
+            raise ValueError(
+                "jwks_url must be a URL that begins with https:// (http:// only for a host like 127.0.0.1)"
+            )
         if not self.read_values and not self.operate_values:
             raise ValueError("read_values and operate_values are both empty, so no token would have a role")
         return self

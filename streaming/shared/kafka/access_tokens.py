@@ -10,7 +10,6 @@ Each function returns a token that is valid now, or raises LoginError with the s
 from __future__ import annotations
 
 import base64
-import binascii
 import http.client
 import importlib
 import json
@@ -30,6 +29,7 @@ from streaming.shared.kafka.secrets import LoginError, SecretFile
 REQUEST_S_MAX = 10.0
 _ANSWER_BYTES_MAX = 1 << 20
 _QUOTED_CHARS_MAX = 120
+_NUMBER_MAX = 1e15
 _LIFETIME_S_MAX = 86_400.0  # A token that lasts longer is fetched again anyway.
 _ENDPOINT, _FILE, _PROVIDER = "sasl_oauth_token_endpoint", "sasl_oauth_token_file", "sasl_oauth_token_provider"
 # The characters that RFC 6750 allows. Any other one could end the token inside the login message.
@@ -94,13 +94,13 @@ class TokenEndpoint:
             raise LoginError(f"kafka.sasl_oauth_cafile: {self.cafile} cannot be used: {error}") from error
         # A redirect is not followed, because it could carry the client's secret to another host.
         opener = urllib.request.build_opener(urllib.request.HTTPSHandler(context=context), _NoRedirects)
+        deadline_s = time.monotonic() + REQUEST_S_MAX
         try:
-            deadline_s = time.monotonic() + REQUEST_S_MAX
             with opener.open(request, timeout=REQUEST_S_MAX) as answer:
                 return _read(answer, deadline_s)
         except urllib.error.HTTPError as error:
             with error:
-                detail = _error_detail(error.read(_ANSWER_BYTES_MAX))
+                detail = _error_detail(error, deadline_s)
             raise LoginError(f"{self.name} answers with the status {error.code}{detail}") from error
         except TimeoutError as error:
             raise LoginError(f"{self.name} did not answer within {REQUEST_S_MAX:g} s") from error
@@ -216,7 +216,7 @@ def _expiry_claim(value: str) -> float | None:
         return None
     try:
         claims = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
-    except (ValueError, binascii.Error):
+    except (ValueError, RecursionError):
         return None
     expires = claims.get("exp") if isinstance(claims, dict) else None
     return float(expires) if _is_number(expires) else None
@@ -233,26 +233,30 @@ def _read(answer: Any, deadline_s: float) -> bytes:
 
 
 def _is_number(value: object) -> TypeGuard[float]:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    """Returns whether the value is a number that can be a time. An integer of JSON may be too large for a float."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _NUMBER_MAX
 
 
 def _json_object(body: bytes, name: str) -> dict[str, Any]:
     try:
         answer = json.loads(body)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise LoginError(f"{name} does not answer with JSON: check the path of the URL") from error
     if not isinstance(answer, dict):
         raise LoginError(f"{name} does not answer with a JSON object: check the path of the URL")
     return answer
 
 
-def _error_detail(body: bytes) -> str:
-    """Returns the error code of an OAuth answer (RFC 6749, section 5.2), such as `` (invalid_client)``; empty if it has none."""
+def _error_detail(answer: Any, deadline_s: float) -> str:
+    """Returns the error code of an OAuth answer (RFC 6749, section 5.2), such as `` (invalid_client)``; empty if it has none.
+
+    The status alone names the fault, so a body that cannot be read or understood is left out.
+    """
     try:
-        answer = json.loads(body)
-    except ValueError:
+        body = json.loads(_read(answer, deadline_s))
+    except (OSError, http.client.HTTPException, ValueError, RecursionError):
         return ""
-    code = answer.get("error") if isinstance(answer, dict) else None
+    code = body.get("error") if isinstance(body, dict) else None
     return f" ({_quoted(code)})" if isinstance(code, str) else ""
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import re
 from typing import Any, Literal
-from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 
+from streaming.shared.addresses import is_https_or_local
 from streaming.shared.kafka.access_tokens import TokenEndpoint, TokenFile, TokenProvider
 from streaming.shared.kafka.mechanisms import WITH_PASSWORD
 from streaming.shared.kafka.secrets import SecretFile
@@ -111,9 +111,10 @@ class KafkaSettings(BaseModel):
         if self.sasl_oauth_token_endpoint is not None:
             self._require("sasl_oauth_client_id")
             self._require_one_of("sasl_oauth_client_secret", "sasl_oauth_client_secret_file")
-            url = urlsplit(self.sasl_oauth_token_endpoint)
-            if url.scheme not in ("http", "https") or not url.hostname:
-                raise ValueError("sasl_oauth_token_endpoint must be a URL that begins with https://")
+            if not is_https_or_local(self.sasl_oauth_token_endpoint):
+                raise ValueError(
+                    "sasl_oauth_token_endpoint must be a URL that begins with https:// (http:// only for a host like 127.0.0.1)"
+                )
         if (self.sasl_kerberos_principal is None) != (self.sasl_kerberos_keytab is None):
             raise ValueError("sasl_kerberos_principal and sasl_kerberos_keytab go together")
         if (self.ssl_certfile is None) != (self.ssl_keyfile is None):
@@ -135,6 +136,10 @@ class KafkaSettings(BaseModel):
     @property
     def uses_sasl(self) -> bool:
         return self.security_protocol.startswith("SASL")
+
+    @property
+    def uses_kerberos(self) -> bool:
+        return self.uses_sasl and self.sasl_mechanism == "GSSAPI"
 
     @property
     def needs_token_service(self) -> bool:

@@ -109,8 +109,8 @@ class TokenSource:
         while not self._closed:
             try:
                 token = self._origin.fetch()
-            except LoginError as error:
-                self._report_failure(error, retry_s)
+            except Exception as error:  # noqa: BLE001 - no other thread fetches tokens, so this one must not end
+                self._report_failure(_login_error(error, self._origin.name), retry_s)
                 self._pause(retry_s)
                 retry_s = min(_RETRY_S_MAX, retry_s * 2)
                 continue
@@ -162,6 +162,13 @@ class TokenSource:
             temporary.replace(self._shared_file)
         except OSError as error:
             log.error("the token for Spark cannot be written", file=str(self._shared_file), error=error.strerror)
+
+
+def _login_error(error: Exception, name: str) -> LoginError:
+    """Returns the error itself, or a LoginError that names the origin of tokens and an error of another kind."""
+    if isinstance(error, LoginError):
+        return error
+    return LoginError(f"{name} gave no token: {type(error).__name__}: {' '.join(str(error).split())}")
 
 
 @lru_cache(maxsize=64)

@@ -9,7 +9,7 @@ import pytest
 
 from streaming import session
 from streaming.session import SparkCluster, SparkOptions
-from streaming.spark_conf import check_spark_conf, with_spark_conf
+from streaming.spark_conf import check_spark_conf, hide_secrets, launcher_settings, with_spark_conf
 
 
 def test_lists_are_joined_and_other_values_replaced() -> None:
@@ -59,3 +59,38 @@ def test_no_own_setting_can_be_replaced_unnoticed(tmp_path: Path) -> None:
         "spark.ui.enabled",
         "spark.ui.showConsoleProgress",
     }
+
+
+def test_command_line_has_only_settings_that_the_launcher_needs() -> None:
+    own = {"spark.executor.extraJavaOptions": "-Xss8m", "spark.driver.memory": "1g", "spark.ui.enabled": "false"}
+    conf = {
+        "spark.authenticate.secret": "hush",
+        "spark.executor.extraJavaOptions": "-Dpassword=hush",
+        "spark.hadoop.fs.s3a.secret.key": "hush",
+        "spark.driver.extraClassPath": "/b.jar",
+        "spark.jars.packages": "a:b:1",
+    }
+    assert launcher_settings(with_spark_conf(own, conf), conf) == {
+        "spark.driver.memory": "1g",
+        "spark.ui.enabled": "false",
+        "spark.driver.extraClassPath": "/b.jar",
+        "spark.jars.packages": "a:b:1",
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "hidden"),
+    [
+        ("spark.authenticate.secret", "hush", True),
+        ("spark.hadoop.fs.azure.account.key.store.dfs.core.windows.net", "hush", True),
+        ("spark.hadoop.fs.s3a.encryption.key", "hush", True),
+        ("spark.hadoop.fs.gs.auth.service.account.private.key", "hush", True),
+        ("spark.driver.extraJavaOptions", "-Djavax.net.ssl.keyStorePassword=hush", True),
+        ("spark.executor.extraJavaOptions", "-Dapp.secret=hush -Xss8m", True),
+        ("spark.executor.extraJavaOptions", "-Xss8m", False),
+        ("spark.io.encryption.keySizeBits", "256", False),
+        ("spark.kerberos.keytab", "/etc/a.keytab", False),
+    ],
+)
+def test_values_that_are_or_contain_secrets_are_hidden(name: str, value: str, hidden: bool) -> None:
+    assert hide_secrets({name: value}) == {name: "**********" if hidden else value}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from rheostat.config.reference import reference
@@ -240,6 +242,23 @@ def test_token_endpoint_is_refused_with_executors_on_other_machines() -> None:
         GOOD, oauth | provider
     )
     assert parse_settings(GOOD, "f.yaml", oauth | {"RHEOSTAT_KAFKA__SASL_OAUTH_TOKEN_FILE": "/token"}).kafka.uses_sasl
+
+
+def test_second_keytab_is_refused() -> None:
+    kerberos = {"security_protocol": "SASL_SSL", "sasl_mechanism": "GSSAPI", "sasl_kerberos_principal": "rheostat@TEST"}
+    own = {f"RHEOSTAT_KAFKA__{key.upper()}": value for key, value in kerberos.items()}
+    own |= {"RHEOSTAT_KAFKA__SASL_KERBEROS_KEYTAB": "/etc/a.keytab"}
+
+    def with_source(**login: str | None) -> dict[str, str]:
+        source = {"topic": "t", "format": "telegraf_influx", "kafka": {"bootstrap_servers": "b:1", **login}}
+        return own | {"RHEOSTAT_STREAM__SOURCES": json.dumps([source])}
+
+    for other in ({**kerberos, "sasl_kerberos_keytab": "/etc/b.keytab"}, {**kerberos, "sasl_kerberos_principal": None}):
+        said = fault(GOOD, with_source(**other))
+        assert "stream.sources[0].kafka.sasl_kerberos_keytab differs from that of kafka" in said
+    same = parse_settings(GOOD, "f.yaml", with_source(**kerberos, sasl_kerberos_keytab="/etc/a.keytab"))
+    assert same.stream.sources[0].kafka is not None
+    assert parse_settings(GOOD, "f.yaml", with_source()).kafka.uses_kerberos
 
 
 def test_password_with_quotes_is_escaped_in_jaas_config() -> None:

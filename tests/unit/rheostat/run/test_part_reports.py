@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
+import structlog
 
+from rheostat.run import supervisor as supervisor_module
 from rheostat.run.part_reports import WATCHDOG_S, PartReports
 from rheostat.run.service_manager import ServiceManager
 from rheostat.run.supervisor import Child, Supervisor
@@ -135,6 +140,98 @@ def test_hung_part_is_killed_and_restarted(clock: ManualClock, tmp_path: Path) -
     finally:
         supervisor.stop()
         reports.close()
+
+
+STARTS_A_CHILD = [
+    sys.executable, "-c",
+    "import subprocess, sys\n"
+    "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
+    "print(child.pid, flush=True)\n" + HANGS[2],
+]  # fmt: skip
+
+
+def hang(supervisor: Supervisor, clock: ManualClock) -> None:
+    """Lets the time of the watchdog pass without a report."""
+    until_s = clock.now_s + WATCHDOG_S + 15.0
+    while clock.now_s < until_s:
+        clock.now_s += 5.0
+        supervisor.check()
+
+
+def test_hung_part_is_killed_with_its_own_processes(clock: ManualClock, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    reports = PartReports(("part",), clock)
+    supervisor = Supervisor([Child("part", STARTS_A_CHILD)], log_to=log, monotonic=clock, reports=reports)
+    try:
+        supervisor.check()
+        wait_for_ready(supervisor, reports)
+        own_child = psutil.Process(int(log.read_text().split()[0]))
+        hang(supervisor, clock)
+        psutil.wait_procs([own_child], timeout=10)
+        assert not own_child.is_running() or own_child.status() == psutil.STATUS_ZOMBIE
+    finally:
+        supervisor.stop()
+        reports.close()
+        for pid in log.read_text().split():
+            with suppress(ProcessLookupError):
+                os.kill(int(pid), signal.SIGKILL)
+
+
+def test_part_that_cannot_be_killed_stops_no_other(
+    clock: ManualClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor_module, "_KILL_S_MAX", 0.1)
+    part, other = Child("part", HANGS), Child("other", [sys.executable, "-c", "raise SystemExit(3)"])
+    reports = PartReports(("part",), clock)
+    supervisor = Supervisor([part, other], log_to=tmp_path / "log", monotonic=clock, reports=reports)
+    try:
+        supervisor.check()
+        wait_for_ready(supervisor, reports)
+        stuck = part.process
+        assert stuck is not None
+        with monkeypatch.context() as unkillable, structlog.testing.capture_logs() as logged:
+            unkillable.setattr(os, "killpg", lambda *_: None)
+            hang(supervisor, clock)
+            hang(supervisor, clock)
+            clock.now_s = max(clock.now_s, other.start_at_s)
+            supervisor.check()
+            assert other.process is not None
+            other.process.wait(timeout=20)
+            restarts = other.restarts
+            supervisor.check()
+        assert other.restarts == restarts + 1
+        assert part.process is stuck
+        assert sum("was killed and has not ended" in line["event"] for line in logged) == 1
+        stuck.kill()
+        stuck.wait(timeout=10)
+        supervisor.check()
+        assert part.process is None
+        assert part.restarts == 1
+    finally:
+        supervisor.stop()
+        reports.close()
+
+
+def test_stop_leaves_a_part_that_cannot_be_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervisor_module, "_KILL_S_MAX", 0.1)
+    monkeypatch.setattr(supervisor_module, "STOP_S_MAX", 0.1)
+    sleeps = [sys.executable, "-c", "import time; time.sleep(600)"]
+    children = [Child("stuck", sleeps), Child("other", sleeps)]
+    supervisor = Supervisor(children, log_to=tmp_path / "log")
+    supervisor.check()
+    stuck, other = (child.process for child in children)
+    assert stuck is not None
+    assert other is not None
+    kill = os.killpg
+    monkeypatch.setattr(stuck, "terminate", lambda: None)
+    monkeypatch.setattr(os, "killpg", lambda pid, number: None if pid == stuck.pid else kill(pid, number))
+    try:
+        supervisor.stop()
+        assert stuck.poll() is None
+        assert other.wait(timeout=10) < 0
+    finally:
+        stuck.kill()
+        stuck.wait(timeout=10)
 
 
 def test_supervisor_without_reports_passes_no_socket(tmp_path: Path) -> None:

@@ -103,9 +103,12 @@ def test_token_without_configured_role_is_forbidden(rig: Rig, roles: dict[str, A
     )  # fmt: skip
 
 
-def test_role_may_be_in_a_nested_claim_or_a_scope(keys: ProviderKeys) -> None:
+def test_role_may_be_in_a_nested_or_namespaced_claim_or_a_scope(keys: ProviderKeys) -> None:
     nested = rig_of(keys, role_claim="realm_access.roles", read_values=("viewer",))
     assert answer(nested, RSA.token(realm_access={"roles": ["viewer"]}))[0] == 200
+    namespaced = rig_of(keys, role_claim="https://example.org/roles")
+    assert answer(namespaced, RSA.token(**{"https://example.org/roles": ["rheostat-read"]}))[0] == 200
+    assert answer(namespaced, RSA.token(roles=["rheostat-read"]))[0] == 403
     scope = rig_of(keys, role_claim="scope", read_values=("rheostat.read",))
     assert answer(scope, RSA.token(scope="openid rheostat.read"))[0] == 200
     assert answer(scope, RSA.token(scope="openid rheostat.reading"))[0] == 403
@@ -223,7 +226,12 @@ def test_unusable_keys_are_refused(body: bytes) -> None:
 
 def test_settings_need_exactly_one_source_of_keys() -> None:
     common = {"issuer": ISSUER, "audience": AUDIENCE}
-    for wrong in ({}, {"jwks_url": "https://idp", "jwks_file": "f"}, {"jwks_url": "idp"}):
+    for wrong in (
+        {},
+        {"jwks_url": "https://idp", "jwks_file": "f"},
+        {"jwks_url": "idp"},
+        {"jwks_url": "http://idp/jwks"},
+    ):
         with pytest.raises(ValidationError, match="jwks_url"):
             OidcSettings(**common, **wrong)
     oidc = OidcSettings(**common, jwks_url="https://idp/jwks")

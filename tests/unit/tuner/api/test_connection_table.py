@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streaming.shared.addresses import client_network, is_loopback
+from streaming.shared.addresses import client_network, is_https_or_local, is_loopback
 from tuner.api.connection_table import (
     PHASE_S_MAX,
     UNREAD_S_MAX,
@@ -150,3 +150,23 @@ def test_limits_leave_free_descriptors_for_any_process_limit(descriptors: int) -
     assert limits.requests.per_address_max <= limits.connections_per_address <= limits.connections <= 200
     assert limits.requests.total_max + limits.scrapes.total_max < limits.connections
     assert descriptors < 80 or limits.connections <= descriptors // 4
+
+
+@pytest.mark.parametrize(
+    ("url", "accepted"),
+    [
+        ("https://idp.example.org/token", True),
+        ("http://127.0.0.1:8080/token", True),
+        ("http://localhost/token", True),
+        ("http://[::1]/token", True),
+        ("http://idp.example.org/token", False),
+        ("http://localhost.example.org/token", False),
+        ("http://127.0.0.1@idp.example.org/token", False),
+        ("https:///token", False),
+        ("https://[::1", False),
+        ("file:///etc/token", False),
+        ("idp/token", False),
+    ],
+)
+def test_url_is_accepted_if_no_other_machine_can_read(url: str, accepted: bool) -> None:
+    assert is_https_or_local(url) is accepted

@@ -58,6 +58,9 @@ def test_client_secret_is_read_again_from_its_file(server: TokenServer, tmp_path
     ("mode", "why"),
     [
         ("500", "answers with the status 500"),
+        ("500 resets", "answers with the status 500"),
+        ("deep", "does not answer with JSON: check the path of the URL"),
+        ("huge expiry", "does not say when it expires"),
         ("garbage", "does not answer with JSON: check the path of the URL"),
         ("empty", "answers without an access_token: check the path of the URL"),
         ("redirect", "answers with the status 302"),
@@ -77,6 +80,17 @@ def test_slow_endpoint_is_given_up(server: TokenServer, monkeypatch: pytest.Monk
     monkeypatch.setattr(access_tokens, "REQUEST_S_MAX", 0.3)
     server.mode = mode
     assert refusal(endpoint(server)).endswith("did not answer within 0.3 s")
+
+
+@pytest.mark.parametrize("mode", ["500 stalls", "500 drips"])
+def test_slow_body_of_an_error_keeps_its_status(
+    server: TokenServer, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    monkeypatch.setattr(access_tokens, "REQUEST_S_MAX", 0.3)
+    server.mode = mode
+    began_s = time.monotonic()
+    assert refusal(endpoint(server)).endswith("answers with the status 500")
+    assert time.monotonic() - began_s < 5
 
 
 def test_closed_port_and_unknown_host_are_named() -> None:
@@ -125,7 +139,7 @@ def test_expired_token_in_file_is_named(tmp_path: Path) -> None:
     assert "gives a token that expired 100 s ago" in refusal(TokenFile(str(tmp_path / "token")))
 
 
-@pytest.mark.parametrize("expiry", [float("inf"), float("nan"), None])
+@pytest.mark.parametrize("expiry", [float("inf"), float("nan"), None, 10**400])
 def test_absurd_expiry_is_refused(tmp_path: Path, expiry: float | None) -> None:
     (tmp_path / "token").write_text(KEY.token(exp=expiry))
     assert "does not say when it expires" in refusal(TokenFile(str(tmp_path / "token")))

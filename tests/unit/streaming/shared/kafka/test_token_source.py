@@ -24,7 +24,7 @@ class Origin:
 
     def __init__(self, lifetime_s: float) -> None:
         self.lifetime_s = lifetime_s
-        self.error: LoginError | None = None
+        self.error: Exception | None = None
         self.hold: threading.Event | None = None
         self.tries = 0
         self.fetched = threading.Semaphore(0)
@@ -84,9 +84,10 @@ def test_valid_token_is_used_while_the_endpoint_fails(source_of: Callable[[Origi
     await_tries(origin, 2)
 
 
-def test_failure_is_raised_at_once_and_heals(source_of: Callable[[Origin], TokenSource]) -> None:
+@pytest.mark.parametrize("error", [LoginError("the endpoint is away"), RecursionError("the endpoint is away")])
+def test_failure_is_raised_at_once_and_heals(source_of: Callable[[Origin], TokenSource], error: Exception) -> None:
     origin = Origin(60)
-    origin.error = LoginError("the endpoint is away")
+    origin.error = error
     source = source_of(origin)
     for _ in range(3):
         began_s = time.monotonic()
