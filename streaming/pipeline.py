@@ -207,7 +207,7 @@ def start(
     kafka_ids = sources.kafka_ids(feeds, CLIENT)
     known = record = checkpoint.open_record(folder, made_with(spark, feeds, settings, kafka_ids))
     end_ms = seam.newest_window_end_ms(kafka, topics.signals, settings.slide_s) if follows_another else None
-    if end_ms is None:
+    if end_ms is None or quarantine.must_repeat(folder, record, end_ms):
         known = record = quarantine.resolve(folder, record, kafka, topics, feeds, kafka_ids, on_reject)
     else:
         record = seam.following(record, end_ms, shape, _extra_delay_s(feeds, source_skew_s))

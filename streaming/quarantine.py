@@ -35,6 +35,7 @@ FAILURES_MIN = 2
 REASON = "the record ended the stream whenever it was read, and is left out"
 _CLIENT = "rheostat-quarantine"
 _READ_MS, _SEND_S, _CLOSE_S = 8000, 10.0, 5.0
+_CLOCK_SKEW_MS = 60_000  # Between this host, and the brokers and the other host.
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +88,28 @@ def note_failure(checkpoint_dir: Path) -> None:
             times, batch = failing.times, _suspects(batch, failing)
     ends = tuple((s.source, s.topic, s.partition, s.end) for s in batch.slices)
     checkpoint.write(checkpoint_dir, replace(record, failing=Failing(record.live, batch.number, times + 1, ends)))
+
+
+def must_repeat(checkpoint_dir: Path, record: CheckpointRecord, newest_end_ms: int) -> bool:
+    """Returns whether a stream that follows another one must repeat its own failed batch all the same.
+
+    A record that ends Spark's JVM ends the streams of all hosts in turn, and each finds it only if it continues its own search. If
+    the signals have windows that end after the failed batch began, another stream has read past its records.
+
+    Args:
+        newest_end_ms: end of the newest window in the signals topic.
+
+    Raises:
+        StreamError: the checkpoint is damaged.
+    """
+    failing = record.failing
+    if failing is None or failing.live != record.live:
+        return False
+    batch = _begun_batch(checkpoint_dir, record)
+    if batch is None:
+        return False
+    began_s = (checkpoint_dir / record.live / "offsets" / str(batch.number)).stat().st_mtime
+    return newest_end_ms <= began_s * 1000 + _CLOCK_SKEW_MS
 
 
 def resolve(
@@ -199,4 +222,4 @@ def _write_reject(kafka_: KafkaSettings, topic: str, skipped: Quarantined) -> No
         close_producer(writer, _CLOSE_S)
 
 
-__all__ = ["FAILURES_MIN", "Quarantined", "RejectListener", "halved", "note_failure", "resolve", "without"]
+__all__ = ["FAILURES_MIN", "Quarantined", "RejectListener", "halved", "must_repeat", "note_failure", "resolve", "without"]

@@ -53,6 +53,7 @@ log = structlog.get_logger("stream")
 
 POLL_S = 1
 _ON_STANDBY = "on standby: another stream has the lease"
+_WAITS = "waits for an answer of its group"
 # Number of progress reports that Spark keeps. All are read at once if batches end faster than they are polled; at most a few end
 # within a second.
 _REPORTS_KEPT = 32
@@ -80,8 +81,8 @@ class ProgressListener:
         quarantined: called when records are skipped because they end the query.
         history: called after each job that has made periods of the history, and when a pass over it fails; in another thread.
         java: called for each line that Spark's JVM prints, in another thread.
-        alive: called about every second while the query runs and Spark's JVM answers, or the stream is on standby, and before the
-            query is restarted: what the stream does; None: it is not ready.
+        alive: called about every second while the query runs and Spark's JVM answers, or the stream waits for the lease, and before
+            the query is restarted: what the stream does (None: as before), and whether it is ready.
     """
 
     progress: Callable[[Progress], None] = _ignore
@@ -93,7 +94,7 @@ class ProgressListener:
     quarantined: Callable[[quarantine.Quarantined], None] = _ignore
     history: HistoryListener = field(default_factory=HistoryListener)
     java: Callable[[JavaLine], None] = _ignore
-    alive: Callable[[str | None], None] = _ignore
+    alive: Callable[[str | None, bool], None] = _ignore
 
 
 def run(
@@ -130,7 +131,7 @@ def run(
         query_parts = (spark, kafka_, topics, feeds, settings)
         warm_up = partial(pipeline.warm_up, *query_parts, Path(scratch))
         standby = StreamStandby(
-            lease, stop, warm_up, listener.active, lambda is_warm: listener.alive(_ON_STANDBY if is_warm else None)
+            lease, stop, warm_up, listener.active, lambda is_warm: _report_wait(lease, listener, is_warm=is_warm)
         )
 
         def keep_archive() -> None:
@@ -177,6 +178,20 @@ def run(
                 if monitor.ran and is_from_spark and may_be_caused_by_record(report):
                     _note_failure(settings.checkpoint_dir)
                 raise StreamError(cause) from error
+
+
+def _report_wait(lease: StreamLease, listener: ProgressListener, *, is_warm: bool) -> None:
+    """Reports what a stream does that does not hold the lease; reports nothing while the lease's thread hangs.
+
+    Args:
+        is_warm: whether the stream could take over at once.
+    """
+    if lease.hangs():
+        return
+    if lease.stands_by():
+        listener.alive(_ON_STANDBY if is_warm else None, is_warm)
+    else:
+        listener.alive(_WAITS, False)
 
 
 def _start_spark(
@@ -264,7 +279,8 @@ class _QueryMonitor:
                 if running.query.awaitTermination(POLL_S):
                     raise StreamError("The stream's Spark query was stopped from outside rheostat.")
                 self._report(running, reports)
-                self._listener.alive("the query runs")
+                if not self._lease.hangs():
+                    self._listener.alive("the query runs", True)
         finally:
             # Reports the batches that ended since the last poll, unless the JVM is gone.
             with suppress(Py4JError, PySparkException, ConnectionError):
@@ -278,7 +294,7 @@ class _QueryMonitor:
         self.was_reached = self.was_reached or reports.has_reported
 
     def pause(self) -> None:
-        self._listener.alive(None)
+        self._listener.alive(None, False)
         self._stop.wait(self.wait_s)
         self.wait_s = min(_RESTART_S_MAX, self.wait_s * 2)
 

@@ -33,6 +33,10 @@ class StreamLease(Protocol):
 
     def holds(self) -> bool: ...
 
+    def stands_by(self) -> bool: ...
+
+    def hangs(self) -> bool: ...
+
     def follows_another(self) -> bool: ...
 
     def sign(self) -> None: ...
@@ -45,6 +49,12 @@ class NoStreamLease:
 
     def holds(self) -> bool:
         return True
+
+    def stands_by(self) -> bool:
+        return False
+
+    def hangs(self) -> bool:
+        return False
 
     def follows_another(self) -> bool:
         return False

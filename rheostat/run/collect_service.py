@@ -23,16 +23,13 @@ from streaming.shared.contract import Scrape
 from streaming.shared.heartbeat import Heartbeat
 from streaming.shared.kafka import producer
 from streaming.shared.kafka.cluster import ClusterClient
-from streaming.shared.part_lease import part_lease
+from streaming.shared.part_lease import PartLease, part_lease
 from streaming.shared.process_metrics import ConfigState, ProcessMetricsCollector
 from streaming.shared.thread_watch import ThreadWatch
 
 _SUMMARY_S = 60.0
 _SUMMARY_NODES_MAX = 20  # Nodes with failures in a log line; the metrics have all nodes.
 _BLOCK_MS_MAX = 500
-_JOIN_S_MAX = (
-    5.0  # Kafka answers the first member of a group after 3 s by default. After that, a standby really is one.
-)
 _ROUNDS_MISSED_MAX = 12  # As for the cycles of the tuner: then the collector hangs.
 
 
@@ -98,14 +95,24 @@ def run_collect(
         threading.Thread(target=_summarise, args=(counts, stop), name="summary", daemon=True).start()
         log.info("collector started", cluster=settings.cluster, interval_s=settings.collector.interval_s, **http_field)
         round_s_max = settings.collector.interval_s + settings.collector.timeout_s
-        joined_s = time.monotonic()
+        step_s_max = _ROUNDS_MISSED_MAX * round_s_max
+        collector.run(stop, lambda: _report_step(lease, heartbeat, step_s_max, measures=counts.active))
 
-        def stepped() -> None:
-            status = "measures" if counts.active else "on standby: another collector has the lease"
-            is_ready = counts.active or time.monotonic() - joined_s > _JOIN_S_MAX
-            heartbeat.beat(_ROUNDS_MISSED_MAX * round_s_max, status, ready=is_ready)
 
-        collector.run(stop, stepped)
+def _report_step(lease: PartLease, heartbeat: Heartbeat, step_s_max: float, *, measures: bool) -> None:
+    """Reports what the collector does; reports nothing while the lease's thread hangs.
+
+    Args:
+        step_s_max: the next step comes within this time.
+    """
+    if lease.hangs():
+        return
+    status = "waits for an answer of its group"
+    if measures:
+        status = "measures"
+    elif lease.stands_by():
+        status = "on standby: another collector has the lease"
+    heartbeat.beat(step_s_max, status, ready=measures or lease.stands_by())
 
 
 class _ScrapeSender:

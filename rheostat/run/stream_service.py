@@ -99,7 +99,7 @@ def run_stream(
             quarantined=events.quarantined,
             history=HistoryListener(job=counts.add_history, failed=events.history_failed),
             java=_java_log(stop),
-            alive=lambda status: heartbeat.beat(_STEP_S_MAX, status, ready=status is not None),
+            alive=lambda status, is_ready: heartbeat.beat(_STEP_S_MAX, status, ready=is_ready),
         )
         join = partial(_join, settings, topics.signals)
         try:

@@ -152,6 +152,11 @@ class Lease:
         """Whether the group has answered with an assignment, to this process or to another one."""
         return self._consumer is not None and self._unassigned_since_s is None
 
+    @property
+    def is_answered(self) -> bool:
+        """Whether this process is a member of the group, and the coordinator has answered it within a session."""
+        return self.is_member and self.silent_s() < SESSION_S
+
     def silent_s(self) -> float:
         """Returns the seconds since the coordinator last answered this member; infinite if it is not a member."""
         if self._consumer is None:

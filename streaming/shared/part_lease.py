@@ -4,8 +4,10 @@ Two collectors or two streams at once do no harm: a scrape more in a window chan
 window end. So this lease is less strict than the tuners', in favour of collecting:
 
 - A holder acts on while the group's coordinator does not answer, because without a coordinator no other process gets the lease.
+- A process that the group has not answered for ``UNANSWERED_S_MAX`` acts. Otherwise no process would act after a restart or the loss
+  of the holder while the coordinator is away, for example because its partition of ``__consumer_offsets`` is offline.
 - A process whose user has no right on the group acts, and logs the missing right.
-- A holder that was suspended does not act until the group has answered it.
+- A holder that was suspended does not act until the group has answered it, or has been silent for that long.
 
 ``acts`` is cheap and may be called by any thread before each write. It also requires that the lease's thread has run within the
 last seconds. So a process that was suspended writes nothing after it resumes, apart from the records that were on their way.
@@ -36,6 +38,11 @@ _POLL_S = 0.5
 # A process whose lease thread has not run for this long may have been suspended. Its last heartbeat is at most HEARTBEAT_S older,
 # so no other process has the lease yet.
 SUSPENDED_AFTER_S = SESSION_S - 2 * HEARTBEAT_S
+# A rebalance, or the move of the coordinator to another broker, takes less.
+UNANSWERED_S_MAX = 30.0
+# No renewal takes longer, not even one that connects to Kafka, joins, and leaves again.
+HUNG_AFTER_S = 120.0
+_OF_ANOTHER = "unknown"  # Stands for the note of a predecessor while the group does not answer.
 _LEAVE_S_MAX = 6.0
 _AFTER_FAILURE_S = 1.0
 
@@ -109,10 +116,13 @@ class PartLease:
         self._monotonic = monotonic
         self._log = structlog.get_logger(part)
         self._acts = False
+        self._stands_by = False
+        self._unanswered_s = 0.0  # Time since the group's last answer, without times in which this process was suspended.
         self._renewed_s = monotonic()
         self._last_note: str | None = None
         self._to_sign = False
-        self._was_told: bool | None = None
+        self._was_told: str | None = None
+        self._hang_was_told = False
         self._warned = ""
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="lease", daemon=True)
@@ -133,6 +143,21 @@ class PartLease:
         """Returns whether this process might act at the last renewal, even if a busy machine delays the next one."""
         return self._acts
 
+    def stands_by(self) -> bool:
+        """Returns whether another process has the lease, according to the last answer of the group.
+
+        If this process neither acts nor stands by, it waits for the group.
+        """
+        return self._stands_by
+
+    def hangs(self) -> bool:
+        """Returns whether the lease's thread has stopped, so that only a restart of this process helps. Logs this once."""
+        hangs = self._monotonic() - self._renewed_s >= HUNG_AFTER_S
+        if hangs and not self._hang_was_told:
+            self._log.error(f"the thread of the lease has not ended a step for {HUNG_AFTER_S:.0f} s: it hangs")
+        self._hang_was_told = hangs
+        return hangs
+
     def follows_another(self) -> bool:
         """Returns whether a process with another note has signed since this one did. False if no process has signed."""
         return self._last_note is not None and self._last_note != self._note
@@ -147,20 +172,37 @@ class PartLease:
         now_s = self._monotonic()
         was_suspended = now_s - self._renewed_s >= SUSPENDED_AFTER_S
         acts = may_act_after_renewal(self._acts, self._lease, is_holder=is_holder, was_suspended=was_suspended)
+        is_answered = self._lease.is_answered
         if is_holder and self._note:
-            acts = self._handle_notes(is_new=not self._acts)
-        self._acts, self._renewed_s = acts, now_s
-        if acts != self._was_told:
-            part = self._part
-            state = (
-                f"the {part} acts"
-                if acts
-                else f"the {part} is on standby: another {part} of this cluster has the lease"
-            )
-            # The first answer of the group takes a moment, in which a process on its own is no standby.
-            if acts or self._lease.is_member or self._was_told is not None:
-                self._log.info(state)
-                self._was_told = acts
+            acts = is_answered = self._handle_notes(is_new=not self._acts)
+        # A step that takes long counts in part: the process may have been suspended, or was connecting while brokers are away.
+        elapsed_s = min(now_s - self._renewed_s, SUSPENDED_AFTER_S)
+        self._unanswered_s = 0.0 if is_answered else self._unanswered_s + elapsed_s
+        acts_unanswered = not acts and self._unanswered_s >= UNANSWERED_S_MAX
+        if acts_unanswered and self._stands_by and self._note:
+            self._last_note = _OF_ANOTHER
+        acts = acts or acts_unanswered
+        # A standby stays one during a rebalance.
+        stands_by = not acts and (is_answered or self._stands_by)
+        self._acts, self._stands_by, self._renewed_s = acts, stands_by, now_s
+        self._tell(acts_unanswered=acts_unanswered)
+
+    def _tell(self, *, acts_unanswered: bool) -> None:
+        """Logs what this process does, unless it is the same as in the last call."""
+        part = self._part
+        if acts_unanswered:
+            state = f"the {part} acts without the lease: its group has not answered for {UNANSWERED_S_MAX:.0f} s"
+        elif self._acts:
+            state = f"the {part} acts"
+        elif self._stands_by:
+            state = f"the {part} is on standby: another {part} of this cluster has the lease"
+        elif self._was_told is None:
+            return  # The first answer of the group takes a moment.
+        else:
+            state = f"the {part} waits for an answer of its group"
+        if state != self._was_told:
+            self._log.info(state)
+            self._was_told = state
 
     def _handle_notes(self, *, is_new: bool) -> bool:
         """Reads the last note when the lease is new, and leaves this process's note. Returns False if the group does not answer."""

@@ -127,6 +127,14 @@ def test_ports_of_settings_pods_services_and_policy_agree(objects: list[Object])
 
 
 @each_release
+def test_broken_pod_of_the_stream_does_not_block_its_update(objects: list[Object]) -> None:
+    """With the policy OrderedReady, a StatefulSet waits for a pod that never becomes ready, even for one of an earlier revision."""
+    for one in objects:
+        if one["kind"] == "StatefulSet":
+            assert one["spec"]["podManagementPolicy"] == "Parallel"
+
+
+@each_release
 def test_pods_keep_the_restricted_standard(objects: list[Object]) -> None:
     for _, pod in workloads(objects):
         spec = pod["spec"]
@@ -290,6 +298,7 @@ def test_chart_and_image_have_the_version_of_the_project(objects_by_release: dic
         (merged(KAFKA, {"secrets": {"readToken": {"name": ""}}}), "at '/secrets/readToken/name': minLength"),
         (merged(KAFKA, {"config": {"kafka": {"sasl_password": "geheim"}}}), "at '/config/kafka': additional properties 'sasl_password'"),
         (merged(KAFKA, {"config": {"tuner": {"http": {"operate_token": "geheim"}}}}), "additional properties 'operate_token'"),
+        (merged(KAFKA, {"config": {"stream": {"master": "spark://s:7077"}}}), "config.stream.master: the chart runs Spark inside the stream's pod only"),
         (merged(KAFKA, {"config": {"tuner": {"dry_run": "maybe"}}}), "at '/config/tuner/dry_run': got string, want boolean"),
         (merged(KAFKA, {"config": {"tuner": {"cycle_s": [1]}}}), "at '/config/tuner/cycle_s'"),
         (merged(KAFKA, {"config": {"tuner": {"cylce_s": 1}}}), "at '/config/tuner': additional properties 'cylce_s'"),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+import os
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from streaming.begun_batch import BegunBatch, Slice, begun_batch, write_begun_ba
 from streaming.checkpoint import CheckpointRecord, Failing
 from streaming.failure_causes import may_be_caused_by_record
 from streaming.formats.common import Source
-from streaming.quarantine import Quarantined, RejectListener, halved, note_failure, resolve
+from streaming.quarantine import Quarantined, RejectListener, halved, must_repeat, note_failure, resolve
 from streaming.shared.contract import Topics
 from streaming.shared.kafka import KafkaSettings
 from streaming.sources import Feed
@@ -129,6 +130,21 @@ def test_failures_of_another_batch_or_folder_do_not_count(folder: Path) -> None:
         failing = checkpoint.read(folder).failing
         assert failing is not None
         assert (failing.live, failing.batch, failing.times) == ("live-1", 0, 1)
+
+
+def test_stream_after_another_repeats_its_failed_batch_until_the_other_has_read_past_it(folder: Path) -> None:
+    now_ms = 1_700_000_000_000
+    stream = Stream(folder, {0: 8, 1: 0}, {(0, 3)})
+    assert not must_repeat(folder, checkpoint.read(folder), now_ms), "it has not failed"
+    assert not stream.run()
+    os.utime(folder / "live-1" / "offsets" / "0", (now_ms / 1000, now_ms / 1000))
+    record = checkpoint.read(folder)
+    assert must_repeat(folder, record, now_ms - 30_000)
+    assert must_repeat(folder, record, now_ms + 30_000), "clocks differ"
+    assert not must_repeat(folder, record, now_ms + 120_000), "the other stream has read past it"
+    assert not must_repeat(folder, replace(record, live="live-2"), now_ms)
+    (folder / "live-1" / "commits" / "0").write_text("v1\n{}")
+    assert not must_repeat(folder, record, now_ms), "the batch is finished"
 
 
 def test_note_failure_without_begun_batch_changes_nothing(folder: Path) -> None:

@@ -12,7 +12,14 @@ from kafka.errors import KafkaTimeoutError, TopicAuthorizationFailedError
 from structlog.testing import capture_logs
 
 from streaming.shared.lease import Lease, lease_group
-from streaming.shared.part_lease import SUSPENDED_AFTER_S, PartLease, SoleHolderAssignor, may_act_after_renewal
+from streaming.shared.part_lease import (
+    HUNG_AFTER_S,
+    SUSPENDED_AFTER_S,
+    UNANSWERED_S_MAX,
+    PartLease,
+    SoleHolderAssignor,
+    may_act_after_renewal,
+)
 
 TOPIC = "rheostat.metrics"
 
@@ -87,7 +94,7 @@ class FakeLease:
     is_assigned: bool = False
     awaits_renewal: bool = False
     is_denied: bool = False
-    is_member: bool = True
+    is_answered: bool = True
     note: str | None = None
     failure: Exception | None = None
     left: list[str] = field(default_factory=list)
@@ -151,6 +158,58 @@ def test_process_acts_on_while_the_coordinator_is_silent() -> None:
     assert all(rig.step() for _ in range(100))
     rig.lease.is_assigned = False
     assert not rig.step()
+
+
+def test_process_that_its_group_never_answers_acts_after_a_while_and_is_no_standby() -> None:
+    rig = Rig("mine")
+    rig.lease.is_answered = False
+    with capture_logs() as logs:
+        while rig.now_s < UNANSWERED_S_MAX - 0.5:
+            assert not rig.step()
+            assert not rig.part.stands_by()
+        assert all(rig.step() for _ in range(100))
+        assert not rig.part.follows_another(), "it continues from its own checkpoint, as after a restart"
+    assert [line["event"] for line in logs] == [
+        "the stream acts without the lease: its group has not answered for 30 s"
+    ]
+    rig.lease.is_answered = True
+    assert not rig.step(), "another process has the lease"
+    assert rig.part.stands_by()
+
+
+def test_standby_whose_group_falls_silent_continues_after_the_other_process() -> None:
+    rig = Rig("mine")
+    assert not rig.step()
+    assert rig.part.stands_by()
+    rig.lease.is_answered = False
+    assert not rig.step()
+    assert rig.part.stands_by(), "a rebalance takes a moment"
+    rig.now_s += 10 * UNANSWERED_S_MAX
+    assert not rig.step(), "the time in which it was suspended does not count"
+    while rig.part.stands_by():
+        assert not rig.part.acts()
+        rig.step()
+    assert rig.part.acts()
+    assert rig.part.follows_another()
+    rig.part.sign()
+    rig.lease.is_answered = True
+    rig.hold()
+    assert rig.step()
+    assert rig.lease.left == ["mine"]
+
+
+def test_lease_whose_thread_stops_hangs() -> None:
+    rig = Rig()
+    assert not rig.step()
+    rig.now_s += HUNG_AFTER_S - 1.0
+    assert not rig.part.hangs()
+    rig.now_s += 1.0
+    with capture_logs() as logs:
+        assert rig.part.hangs()
+        assert rig.part.hangs()
+    assert len(logs) == 1
+    assert not rig.step()
+    assert not rig.part.hangs()
 
 
 def test_suspended_process_acts_only_after_an_answer() -> None:
