@@ -154,6 +154,18 @@ def test_member_without_partition_keeps_waiting() -> None:
     assert len(rig.members) == 1
 
 
+def test_group_has_answered_from_the_assignment_until_a_silent_session() -> None:
+    rig = Rig()
+    [member] = rig.members
+    assert not rig.lease.is_answered, "it has joined no group yet"
+    member.given()
+    rig.after(1.0)
+    assert rig.lease.is_answered, "another member has the lease"
+    member._coordinator.heartbeat.answered_last_s = rig.now_s
+    rig.after(SESSION_S + 1.0)
+    assert not rig.lease.is_answered
+
+
 def test_lease_in_a_rebalance_awaits_renewal_until_the_group_decides() -> None:
     """Another tuner joins: the group takes the partition back, and gives it to the member that had it."""
     rig = Rig()

@@ -1,0 +1,46 @@
+"""The group of the collectors has no coordinator: a collector on its own waits for it, and then measures."""
+
+from __future__ import annotations
+
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+from hosts_kit import Host, hosts, report, wait_for
+
+from rheostat.lab.cluster import Lab, LabSpec
+from streaming.shared.part_lease import UNANSWERED_S_MAX
+
+# Kafka cannot create __consumer_offsets, as three brokers are needed for it.
+LAB = LabSpec(brokers=1, broker_settings={"offsets.topic.replication.factor": "3"})
+
+
+def ready_code(host: Host) -> int | None:
+    """Returns the HTTP status of /readyz; None if nothing listens yet."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{host.ports['collector']}/readyz", timeout=2) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        return error.code
+    except OSError:
+        return None
+
+
+def test_collector_without_a_coordinator_waits_and_then_measures(lab: Lab, tmp_path: Path) -> None:
+    host = Host(lab, tmp_path, "a", "collect", interval_s=1)
+    with hosts(host):
+        host.start()
+        began = time.monotonic()
+        wait_for(lambda: ready_code(host) is not None, 20, "the collector listens", host)
+        while ready_code(host) == 503:
+            assert not host.is_active("collector") or time.monotonic() - began > UNANSWERED_S_MAX, host.said()
+            assert time.monotonic() - began < 2 * UNANSWERED_S_MAX, host.said()
+            time.sleep(0.5)
+        report(f"ready after {time.monotonic() - began:.1f} s")
+        assert ready_code(host) == 200
+        assert time.monotonic() - began > UNANSWERED_S_MAX
+        wait_for(lambda: (host.metric("collector", "rheostat_collector_records_total") or 0) > 3, 20, "records", host)
+        assert host.is_active("collector")
+        assert "acts without the lease: its group has not answered for 30 s" in host.said()
+        assert "on standby" not in host.said()
