@@ -222,4 +222,13 @@ def _write_reject(kafka_: KafkaSettings, topic: str, skipped: Quarantined) -> No
         close_producer(writer, _CLOSE_S)
 
 
-__all__ = ["FAILURES_MIN", "Quarantined", "RejectListener", "halved", "must_repeat", "note_failure", "resolve", "without"]
+__all__ = [
+    "FAILURES_MIN",
+    "Quarantined",
+    "RejectListener",
+    "halved",
+    "must_repeat",
+    "note_failure",
+    "resolve",
+    "without",
+]

@@ -4,8 +4,8 @@ Two collectors or two streams at once do no harm: a scrape more in a window chan
 window end. So this lease is less strict than the tuners', in favour of collecting:
 
 - A holder acts on while the group's coordinator does not answer, because without a coordinator no other process gets the lease.
-- A process that the group has not answered for ``UNANSWERED_S_MAX`` acts. Otherwise no process would act after a restart or the loss
-  of the holder while the coordinator is away, for example because its partition of ``__consumer_offsets`` is offline.
+- A process that the group has not answered for ``UNANSWERED_S_MAX`` acts. Otherwise no process would act if the holder restarts or
+  fails while the coordinator is away, for example because its partition of ``__consumer_offsets`` is offline.
 - A process whose user has no right on the group acts, and logs the missing right.
 - A holder that was suspended does not act until the group has answered it, or has been silent for that long.
 
@@ -117,7 +117,8 @@ class PartLease:
         self._log = structlog.get_logger(part)
         self._acts = False
         self._stands_by = False
-        self._unanswered_s = 0.0  # Time since the group's last answer, without times in which this process was suspended.
+        # Time since the group's last answer, without times in which this process was suspended.
+        self._unanswered_s = 0.0
         self._renewed_s = monotonic()
         self._last_note: str | None = None
         self._to_sign = False
