@@ -185,6 +185,7 @@ class PartLease:
         acts = acts or acts_unanswered
         # A standby stays one during a rebalance.
         stands_by = not acts and (is_answered or self._stands_by)
+        self._to_sign = self._to_sign and acts
         self._acts, self._stands_by, self._renewed_s = acts, stands_by, now_s
         self._tell(acts_unanswered=acts_unanswered)
 

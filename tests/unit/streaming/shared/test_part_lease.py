@@ -198,6 +198,20 @@ def test_standby_whose_group_falls_silent_continues_after_the_other_process() ->
     assert rig.lease.left == ["mine"]
 
 
+def test_process_that_acted_without_the_lease_signs_nothing_as_a_standby() -> None:
+    rig = Rig("mine")
+    rig.lease.is_answered = False
+    while not rig.step():
+        assert rig.now_s < 2 * UNANSWERED_S_MAX
+    rig.part.sign()
+    rig.lease.is_answered, rig.lease.note = True, "other"
+    assert not rig.step()
+    rig.hold()
+    assert rig.step()
+    assert rig.part.follows_another()
+    assert rig.lease.left == []
+
+
 def test_lease_whose_thread_stops_hangs() -> None:
     rig = Rig()
     assert not rig.step()
