@@ -34,7 +34,10 @@ from rheostat.line_chart import COLOURS, Line, Mark, Panel, svg
 SAMPLE_S = 5.0
 PAUSE_S = 10.0  # Between two events.
 EVENTS = ("move", "storm", "reload", "move", "restart_broker", "move", "roll")
-_PANELS = {"rss_mb": "memory, MB", "threads": "threads", "handles": "open files", "checkpoint_mb": "checkpoint, MB"}
+_PANELS = {
+    "rss_mb": "memory, MB", "threads": "threads", "handles": "open files", "checkpoint_mb": "checkpoint, MB",
+    "checkpoint_files": "files of the checkpoint", "topics": "topics", "groups": "consumer groups",
+}  # fmt: skip
 
 
 class Samples:

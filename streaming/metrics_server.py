@@ -1,7 +1,7 @@
 """A small HTTP server for the metrics and the health of collector, stream and learn.
 
 /healthz     200 while the work of the process goes on, else 503 and why
-/readyz      200 once the process does what it is there for, else 503 and what it does now
+/readyz      200 once the process does what it is there for, else 503: "starting", or why the work has stopped
 other paths  the metrics page
 
 The first two need no token, because the health checks of a container platform send none. They show no names of hosts.

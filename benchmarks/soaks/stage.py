@@ -47,7 +47,7 @@ class Stage:
     """The running cluster and processes.
 
     Attributes:
-        pids: by name, the processes of rheostat.
+        processes: by name, the processes of rheostat.
         counts: how often each event has happened.
     """
 

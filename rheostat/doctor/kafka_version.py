@@ -7,10 +7,16 @@ from collections.abc import Iterator
 from rheostat.config.settings import Settings
 from rheostat.doctor.findings import Finding, FindingVerdict
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError
-from streaming.shared.kafka.versions import NEWEST_TESTED, OLDEST_SUPPORTED, BrokerVersion, Version, version_of
+from streaming.shared.kafka.versions import (
+    IDLE_RATIO_FROM,
+    NEWEST_TESTED,
+    OLDEST_SUPPORTED,
+    BrokerVersion,
+    Version,
+    version_of,
+)
 
 _CHECK = "kafka version"
-_IDLE_RATIO_FROM: Version = (4, 2)  # KIP-1190.
 
 
 def kafka_version(client: ClusterClient, brokers: list[int], settings: Settings) -> Iterator[Finding]:
@@ -57,7 +63,7 @@ def _judge(broker_version: BrokerVersion, brokers: list[int], settings: Settings
             "look for a newer version of rheostat, or begin with a dry run (tuner.dry_run: true)",
         )
     found = f"{named} Kafka {_text(version)} (metadata.version {number}{_still_used(broker_version)})"
-    if version >= _IDLE_RATIO_FROM:
+    if version >= IDLE_RATIO_FROM:
         return Finding(_CHECK, FindingVerdict.OK, found)
     found += "; missing in this version: the metric of the controller's idle ratio"
     quotas = settings.tuner.mutation_quota
@@ -67,7 +73,7 @@ def _judge(broker_version: BrokerVersion, brokers: list[int], settings: Settings
             FindingVerdict.ADVICE,
             found,
             "use another objective than tuner.mutation_quota.objective.idle_ratio_min, such as apply_lag_ms_max, or upgrade to "
-            f"Kafka {_text(_IDLE_RATIO_FROM)}: without the metric this objective has no effect",
+            f"Kafka {_text(IDLE_RATIO_FROM)}: without the metric this objective has no effect",
         )
     return Finding(_CHECK, FindingVerdict.OK, found)
 

@@ -26,7 +26,8 @@ from streaming.shared.units import count_text
 _GONE_S_MAX = 30.0
 _POLL_S = 0.2
 _NAMED_MAX = 5
-_PARTS_WITH_LEASE = ("tuner", "collect", "stream")
+# The processes that are members of a consumer group while they run, on standby too. `rheostat learn` is not.
+_PARTS_WITH_LEASE = {"tuner": "a tuner", "collect": "a collector", "stream": "a stream"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +80,15 @@ def purge_summary(settings: Settings, scope: PurgeScope) -> list[str]:
     if scope.other_topics:
         names = join_names(scope.other_topics, _NAMED_MAX)
         lines.append(f"Topics that begin with {settings.topics.prefix}. and are not rheostat's stay: {names}")
+    lines.append("`rheostat learn` must be stopped: it writes once an hour, so this command cannot see whether it runs.")
     return lines
 
 
 def check_nothing_runs(settings: Settings, scope: PurgeScope) -> None:
     """Checks that no process of rheostat uses the topics, and that nothing but settings of this cluster name is on record.
 
-    Takes some seconds, in which no record may arrive.
+    Takes some seconds, in which no record may arrive: a process without the right to its group is seen by its records only. Learn
+    is not seen, as it has no group and writes once an hour.
 
     Raises:
         BadInputError: a process runs, or there are plans, leftovers of commands, or settings of another cluster name.
@@ -118,18 +121,30 @@ def check_nothing_runs(settings: Settings, scope: PurgeScope) -> None:
                     f"Nothing was deleted: `quotas calibrate` runs or was killed; it has {count_text(len(trials), 'topic')}"
                     " of its own. Run `rheostat quotas calibrate --clear` first."
                 )
-            written = _topic_that_grows(client, settings, scope)
+            member = _part_that_runs(client, settings)
+            written = _topic_that_grows(client, settings, scope) if member is None else None
         except ClusterError as error:
             raise CommandError(f"Nothing was deleted: {error}.") from error
+    if member is not None:
+        group = lease_group(settings.cluster, member)
+        raise BadInputError(
+            f"Nothing was deleted: the consumer group {group} has members, so {_PARTS_WITH_LEASE[member]} runs. Stop all "
+            "processes of rheostat, and run the command again. A killed process stays a member for some seconds."
+        )
     if written is not None:
         raise BadInputError(
-            f"Nothing was deleted: records still arrive in {written}, so a collector, a stream or learn runs. Stop all processes "
-            "of rheostat, and run the command again."
+            f"Nothing was deleted: records still arrive in {written}, so a process of rheostat runs. Stop all processes of "
+            "rheostat, and run the command again."
         )
 
 
+def _part_that_runs(client: ClusterClient, settings: Settings) -> str | None:
+    """Returns a part whose consumer group has members. A group that this user may not describe counts as empty."""
+    return next((part for part in _PARTS_WITH_LEASE if client.group_members(lease_group(settings.cluster, part))), None)
+
+
 def _topic_that_grows(client: ClusterClient, settings: Settings, scope: PurgeScope) -> str | None:
-    """Watches the topics for as long as the slowest process is silent between two records. Returns one that grows."""
+    """Watches the topics for two intervals of the collector and the stream. Returns one that grows."""
     states = client.partitions(scope.topics)
     before = client.end_offsets(states)
     threading.Event().wait(2 * max(settings.collector.interval_s, settings.stream.slide_s))

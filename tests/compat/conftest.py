@@ -46,20 +46,19 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 
 def pytest_sessionfinish() -> None:
-    """Updates the rows of the results; tests that this run has left out keep their earlier outcome."""
+    """Replaces the rows of the versions that ran. A row is the result of one run, so it shows which tests the run left out."""
     file = os.environ.get("RHEOSTAT_COMPAT_RESULTS")
     if file is None or not _outcomes:
         return
     path = Path(file)
     rows = {row["kafka"]: row for row in json.loads(path.read_text())} if path.exists() else {}
+    date = time.strftime("%Y-%m-%d", time.gmtime())
     for version, outcomes in _outcomes.items():
-        date = time.strftime("%Y-%m-%d", time.gmtime())
-        tests = {**rows.get(version, {"tests": {}})["tests"], **outcomes}
         rows[version] = {
             "kafka": version,
             "date": date,
             "java": find_java().major,
-            "tests": dict(sorted(tests.items())),
+            "tests": dict(sorted(outcomes.items())),
         }
     lines = [json.dumps(rows[version]) for version in kafka_versions() if version in rows]
     path.write_text("[\n  " + ",\n  ".join(lines) + "\n]\n")

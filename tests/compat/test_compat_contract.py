@@ -28,6 +28,7 @@ from streaming.shared.kafka.default_config import DefaultConfigClient
 from streaming.shared.kafka.quotas import QuotaClient
 from streaming.shared.kafka.reassignments import ReassignmentClient
 from streaming.shared.kafka.values import InvalidConfig
+from streaming.shared.kafka.versions import IDLE_RATIO_FROM, minor_version
 from streaming.shared.throttle_settings import LIST_KEYS, RATE_KEYS
 from streaming.shared.topics import ensure_topics
 from tuner.control.throttle.state import Memory, OwnedRate
@@ -44,8 +45,6 @@ RATE = 5 * MB
 SLOW_BYTES_PER_S = 300_000
 PRELOAD_BYTES = 30 * MB
 VISIBLE_S_MAX = 10.0
-# Metrics that only newer versions have.
-IDLE_RATIO_FROM = (4, 2)
 # Kafka registers it, and never has a number for it.
 NEVER_A_NUMBER = {Metric.MUTATION_THROTTLE_TIME}
 
@@ -70,11 +69,6 @@ def client(cluster: Lab) -> Iterator[DefaultConfigClient]:
         yield made
 
 
-def minor(version: str) -> tuple[int, int]:
-    first, second, _ = version.split(".")
-    return int(first), int(second)
-
-
 def own_rates(client: DefaultConfigClient) -> dict[int, dict[str, str]]:
     answers = client.broker_configs(BROKERS, RATE_KEYS.values())
     assert not any(isinstance(answer, ClusterError) for answer in answers.values()), answers
@@ -90,7 +84,7 @@ def test_brokers_tell_their_version(cluster: Lab, client: DefaultConfigClient, v
     for answer in answers.values():
         assert not isinstance(answer, ClusterError), answer
         assert answer.is_kraft
-        assert answer.version == minor(version), answer
+        assert answer.version == minor_version(version), answer
         assert answer.metadata_version == answer.metadata_version_max, "a new cluster has all features"
 
 
@@ -221,7 +215,7 @@ def test_metrics_that_signals_need_have_values(
     needed = {
         name for name in vars(Metric).values() if isinstance(name, str) and name.startswith("kafka_")
     } - NEVER_A_NUMBER
-    absent = {Metric.CONTROLLER_IDLE} if minor(version) < IDLE_RATIO_FROM else set()
+    absent = {Metric.CONTROLLER_IDLE} if minor_version(version) < IDLE_RATIO_FROM else set()
     rates = {1: {LEADER_KEY: str(RATE)}}
     assert client.alter_broker_configs(rates) == {1: None}
     quotas = QuotaClient(cluster.kafka_settings(), "compat")
@@ -280,7 +274,7 @@ def test_doctor_names_version_and_each_missing_right(cluster: Lab, topic: str, t
     assert [one for one in with_all_rights.values() if one["verdict"] == "failed"] == []
     told = with_all_rights["kafka version"]
     assert told["found"].startswith(f"brokers 1, 2, 3 run Kafka {version.rpartition('.')[0]} (metadata.version ")
-    assert ("idle ratio" in told["found"]) == (minor(version) < IDLE_RATIO_FROM)
+    assert ("idle ratio" in told["found"]) == (minor_version(version) < IDLE_RATIO_FROM)
 
     without = findings(
         RHEOSTAT_KAFKA__BOOTSTRAP_SERVERS=cluster.sasl_bootstrap_servers,

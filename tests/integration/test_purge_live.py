@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -18,6 +21,7 @@ from streaming.shared.contract import Side, Topics
 from streaming.shared.kafka import producer
 from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.lease import lease_group
+from streaming.shared.part_lease import part_lease
 from streaming.shared.topics import ensure_topics
 from tuner.control.throttle.state import Memory, OwnedRate
 from tuner.core.throttle_limits import MB
@@ -70,7 +74,26 @@ def rate(lab: Lab) -> int | None:
     return found
 
 
-@pytest.mark.timeout(240)
+@contextmanager
+def writing(lab: Lab, topic: str) -> Iterator[None]:
+    """Writes a record each half second."""
+    stop, sender = threading.Event(), producer(lab.kafka_settings(), "test-writer", linger_ms=0)
+
+    def write() -> None:
+        while not stop.wait(0.5):
+            sender.send(topic, value=b"{}")
+
+    thread = threading.Thread(target=write, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join(timeout=10)
+        sender.close(timeout=5)
+
+
+@pytest.mark.timeout(300)
 def test_purge_restores_settings_then_leaves_nothing(lab: Lab, tmp_path: Path) -> None:
     config = tmp_path / "rheostat.yaml"
     config.write_text(lab_config(lab))
@@ -91,8 +114,20 @@ def test_purge_restores_settings_then_leaves_nothing(lab: Lab, tmp_path: Path) -
         until(lambda: any(line["event"] == "collector started" for line in run.lines()), 60, "the collector runs")
         refused = rheostat("release", "--purge", "--yes", "--config", config)
         assert refused.returncode == EXIT_BAD_INPUT
-        assert f"records still arrive in {TOPICS.metrics}" in refused.stderr
+        assert f"the consumer group {lease_group('lab', 'collect')} has members, so a collector runs" in refused.stderr
         assert run.end(signal.SIGTERM) == 0
+
+    # A stream whose sources are silent writes nothing. It is seen all the same.
+    with part_lease(lab.kafka_settings(), "lab", "stream", TOPICS.signals) as lease:
+        until(lease.acts, 30, "the stream has its lease")
+        refused = rheostat("release", "--purge", "--yes", "--config", config)
+        assert refused.returncode == EXIT_BAD_INPUT
+        assert f"the consumer group {lease_group('lab', 'stream')} has members, so a stream runs" in refused.stderr
+
+    with writing(lab, TOPICS.metrics):  # As a collector does that has no right to its group.
+        refused = rheostat("release", "--purge", "--yes", "--config", config)
+        assert refused.returncode == EXIT_BAD_INPUT
+        assert f"records still arrive in {TOPICS.metrics}" in refused.stderr
 
     assert rheostat("release", "--purge", "--config", config).returncode == EXIT_NOT_CONFIRMED
     blind = rheostat("release", "--purge", "--yes", "--config", config, env=as_stranger(lab))
@@ -104,6 +139,7 @@ def test_purge_restores_settings_then_leaves_nothing(lab: Lab, tmp_path: Path) -
     assert purged.returncode == EXIT_DONE, purged.stdout + purged.stderr
     assert "broker 1 leader throttle: 20.0 MB/s → 5.00 MB/s" in purged.stderr
     assert all(topic in purged.stderr for topic in OWN), "the confirmation names each topic"
+    assert "`rheostat learn` must be stopped" in purged.stderr
     assert f"stay: {FOREIGN}" in purged.stderr
     assert f"Kafka forgets the transactional id {lease_group('lab')} by itself" in purged.stdout
     assert rate(lab) == 5 * MB

@@ -119,19 +119,6 @@ def journal() -> Records:
         paused_total_ms=3_000,
         result=PlanResult(2, 1, 9.0, 4.5),
     )
-    presence = TunerPresence(
-        holder="host:1",
-        mode=TunerMode.DRY_RUN,
-        since_ms=AT_MS,
-        version="0",
-        rate_bytes_per_s_max=5e7,
-        rate_bytes_per_s_min=1e5,
-        objective_mode="gentle",
-        objective_latency_ms=50.0,
-        highest_ceiling_bytes_per_s=9e7,
-        page="http://host:1",
-        waits_for="signals",
-    )
     rings = {"entry": "intent", "steering": "steering", "quotas-entry": "quotas", "plan-entry": "steps"}
     return [
         *(
@@ -144,7 +131,7 @@ def journal() -> Records:
             for ring, kind in rings.items()
         ),
         (entries.holder_key(C), entries.encode_holder("host:1")),
-        (presence_key(C, "host:1"), encode_presence(presence)),
+        (presence_key(C, "host:1"), encode_presence(_presence())),
         (entries.memory_key(C), entries.encode_memory(memory, "host:1")),
         (entries.owned_key(C, LEADER), entries.encode_owned(LEADER, OwnedRate(None, 6, (5, 6)))),
         (entries.moving_key(C, "t"), entries.encode_moving("t", {1: frozenset({2, 3})})),
@@ -220,6 +207,22 @@ def profiles() -> Records:
     )  # fmt: skip
     event = filled(ChangeEvent(C, ChangedMeasure.CLIENT_LATENCY, False, 5.0, 9.0, AT_MS, AT_MS, broker=1))
     return [(profile_key(one), encode_profile(one)) for one in (profile, event)]
+
+
+def _presence() -> TunerPresence:
+    return TunerPresence(
+        holder="host:1",
+        mode=TunerMode.DRY_RUN,
+        since_ms=AT_MS,
+        version="0",
+        rate_bytes_per_s_max=5e7,
+        rate_bytes_per_s_min=1e5,
+        objective_mode="gentle",
+        objective_latency_ms=50.0,
+        highest_ceiling_bytes_per_s=9e7,
+        page="http://host:1",
+        waits_for="signals",
+    )
 
 
 def _orders() -> Orders:

@@ -16,11 +16,13 @@ _FIRST_METADATA_VERSION = {
     1: (3, 0), 2: (3, 1), 3: (3, 2), 4: (3, 3), 8: (3, 4), 9: (3, 5), 12: (3, 6), 15: (3, 7), 20: (3, 8), 21: (3, 9),
     22: (4, 0), 26: (4, 1), 28: (4, 2), 30: (4, 3), 31: (4, 4),
 }  # fmt: skip
-OLDEST_SUPPORTED = (3, 9)
-NEWEST_TESTED = (4, 4)
-METADATA_VERSION_TESTED_MAX = 33
-
 Version = tuple[int, int]
+
+OLDEST_SUPPORTED: Version = (3, 9)
+NEWEST_TESTED: Version = (4, 4)
+METADATA_VERSION_TESTED_MAX = 33
+# The first version with the metric of the controller's idle ratio (KIP-1190).
+IDLE_RATIO_FROM: Version = (4, 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,12 @@ class BrokerVersion:
         if self.metadata_version_max is None or self.metadata_version_max > METADATA_VERSION_TESTED_MAX:
             return None
         return version_of(self.metadata_version_max)
+
+
+def minor_version(version: str) -> Version:
+    """Returns the minor version of a whole one: 4.1.2 → (4, 1)."""
+    major, minor, _ = version.split(".")
+    return int(major), int(minor)
 
 
 def version_of(metadata_version: int) -> Version | None:

@@ -8,11 +8,13 @@ from rheostat.config.resources import conf_file
 from rheostat.errors import BadInputError
 from rheostat.jvm.digests import read_digests
 from rheostat.jvm.kafka_versions import check_kafka_version, kafka_versions
+from streaming.shared.kafka.versions import NEWEST_TESTED, OLDEST_SUPPORTED, minor_version
 
 
 def test_versions_are_in_order_and_one_of_each_minor() -> None:
     versions = kafka_versions()
     assert [version.rpartition(".")[0] for version in versions] == ["3.9", "4.0", "4.1", "4.2", "4.3", "4.4"]
+    assert [minor_version(version) for version in (versions[0], versions[-1])] == [OLDEST_SUPPORTED, NEWEST_TESTED]
 
 
 @pytest.mark.parametrize("version", kafka_versions())
