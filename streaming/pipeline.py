@@ -29,7 +29,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from streaming import backlog, checkpoint, quarantine, seam, sinks, sources
 from streaming.backlog import Chunk
-from streaming.checkpoint import MadeWith
+from streaming.checkpoint import CheckpointRecord, MadeWith
 from streaming.entities import REJECT, entities
 from streaming.formats.common import Source
 from streaming.history.passes import HistoryMaker
@@ -211,23 +211,14 @@ def start(
         known = record = quarantine.resolve(folder, record, kafka, topics, feeds, kafka_ids, on_reject)
     else:
         record = seam.following(record, end_ms, shape, _extra_delay_s(feeds, source_skew_s))
-    with backlog.open_timelines(feeds) as timelines:
-        partitions = sum(timeline.partitions for timeline in timelines)
-        positions, now_ms = checkpoint.positions(folder, record), int(time.time() * 1000)
-        planned = backlog.plan_start(record, positions, timelines, settings, now_ms)
-        if planned != known:
-            checkpoint.switch_live_folder(folder, known, planned)
-            positions = None
-        unread = backlog.unread_records(planned, positions, timelines, settings, now_ms)
-
+    planned, unread, partitions = _planned(known, record, feeds, settings)
     begin = settings.start if planned.live_from_ms is None else planned.live_from_ms
     shares = sources.feed_shares(settings.max_records_per_trigger, unread)
     live_frames = _live_frames(spark, feeds, kafka_ids, shares, start=begin, partitions=partitions)
     made = build(live_frames, topics, shape, source_skew_s=source_skew_s)
     records = ending_between(made, topics, after_ms=planned.whole_from_ms, until_ms=None)
-    background = (
-        threading.Lock()
-    )  # One background job at a time: Spark does not preempt a task, and the query needs a core.
+    # One background job at a time: Spark does not preempt a task, and the query needs a core.
+    background = threading.Lock()
 
     def write_chunk(chunk: Chunk) -> None:
         frames = _chunk_frames(spark, feeds, [input_ for _, input_ in live_frames], chunk)
@@ -257,6 +248,29 @@ def start(
             worker.start()
             workers.append(worker)
         yield RunningQuery(query, worker)
+
+
+def _planned(
+    known: CheckpointRecord, record: CheckpointRecord, feeds: Sequence[Feed], settings: StreamSettings
+) -> tuple[CheckpointRecord, list[int], int]:
+    """Decides where the live query starts, and switches to another live folder if it does not continue.
+
+    Args:
+        known: the record of the checkpoint as it is stored.
+        record: the same, or the record of a stream that follows another one.
+
+    Returns:
+        The stored record, the number of unread records by feed, and the number of partitions of all feeds.
+    """
+    folder = settings.checkpoint_dir
+    with backlog.open_timelines(feeds) as timelines:
+        partitions = sum(timeline.partitions for timeline in timelines)
+        positions, now_ms = checkpoint.positions(folder, record), int(time.time() * 1000)
+        planned = backlog.plan_start(record, positions, timelines, settings, now_ms)
+        if planned != known:
+            checkpoint.switch_live_folder(folder, known, planned)
+            positions = None
+        return planned, backlog.unread_records(planned, positions, timelines, settings, now_ms), partitions
 
 
 def warm_up(

@@ -3,7 +3,8 @@
 A query that dies because Kafka is unreachable, or because an access token has expired, is restarted here, from its checkpoint and
 in the same session. Each restart is reported, so a long outage is logged every half minute. A query is not restarted if Kafka was
 never reachable in this process, because then the address is most likely wrong. Any other death of a query ends ``run``, and the
-caller decides whether to start again.
+caller decides whether to start again. A stream that takes over, and cannot read where the other stream stopped, tries again in the
+same way.
 
 Of all streams of a cluster, the stream with the lease runs its query. A standby has its Spark session, and has run the query once
 without output, so that its first signals come within seconds after it gets the lease.
@@ -14,11 +15,11 @@ from __future__ import annotations
 import tempfile
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import kafka.errors
 import structlog
@@ -47,7 +48,7 @@ from streaming.shared.contract import Topics
 from streaming.shared.kafka import KafkaSettings
 from streaming.shared.kafka.cluster import ClusterError
 from streaming.sources import Feed
-from streaming.standby import NoStreamLease, StreamLease, StreamStandby
+from streaming.standby import StreamLease, StreamStandby
 
 log = structlog.get_logger("stream")
 
@@ -104,15 +105,15 @@ def run(
     settings: StreamSettings,
     jars: Sequence[Path],
     stop: threading.Event,
+    join: Callable[[str], AbstractContextManager[StreamLease]],
     listener: ProgressListener = ProgressListener(),
     class_archive: ClassArchive | None = None,
-    join: Callable[[str], AbstractContextManager[StreamLease]] = lambda _: nullcontext(NoStreamLease()),
 ) -> None:
     """Produces signals until ``stop`` is set, as long as this stream has the lease.
 
     Args:
-        class_archive: makes the next start on this machine faster.
         join: joins the group of the cluster's streams with the id of the checkpoint; leaves it on exit.
+        class_archive: makes the next start on this machine faster.
 
     Raises:
         StreamError: the checkpoint is in use or does not fit, or the query died; the message names the cause.
@@ -145,10 +146,11 @@ def run(
         teardown.enter_context(checkpoint.locked_by_jvm(spark, settings.checkpoint_dir))
         while standby.wait():
             monitor.ran = False
+            follows_another = lease.follows_another()
             try:
                 with pipeline.start(
                     *query_parts,
-                    follows_another=lease.follows_another(),
+                    follows_another=follows_another,
                     on_backlog=listener.backlog,
                     on_backlog_failure=listener.backlog_failed,
                     on_reject=quarantine.RejectListener(listener.halved, listener.quarantined),
@@ -157,20 +159,15 @@ def run(
                     lease.sign()
                     monitor.until_end(running)
             except (Py4JNetworkError, ConnectionError) as error:
-                if monitor.ran and ran_out_of_memory():
-                    _note_failure(settings.checkpoint_dir)
-                    raise StreamError(
-                        f"Spark's Java process ran out of memory ({settings.driver_memory_mb} MiB). The next start reads the same "
-                        "records again, and skips a record that ends the process every time. If no record is found, raise "
-                        "stream.driver_memory_mb."
-                    ) from error
-                raise StreamError(explain_jvm_end(output.last_words(), settings)) from error
+                _raise_jvm_end(error, settings, output, query_ran=monitor.ran)
             except OSError as error:
                 raise storage.storage_error(error, storage.folders(settings)) from error
             except (PySparkException, Py4JError, kafka.errors.KafkaError, ClusterError) as error:
                 report = f"{type(error).__name__}: {first_line(error)}\n{error}"
                 cause = explain_death(report, kafka_, topics, settings, feeds)
-                if monitor.was_reached and may_heal(report, (kafka_, *(feed.kafka for feed in feeds))):
+                # Kafka has told of the other stream, so its address is right.
+                was_reached = monitor.was_reached or follows_another
+                if was_reached and may_heal(report, (kafka_, *(feed.kafka for feed in feeds))):
                     listener.restart(cause, monitor.wait_s)
                     monitor.pause()
                     continue
@@ -192,6 +189,18 @@ def _report_wait(lease: StreamLease, listener: ProgressListener, *, is_warm: boo
         listener.alive(_ON_STANDBY if is_warm else None, is_warm)
     else:
         listener.alive(_WAITS, False)
+
+
+def _raise_jvm_end(error: Exception, settings: StreamSettings, output: JavaOutput, *, query_ran: bool) -> NoReturn:
+    """Raises the StreamError for a JVM that has ended. If it ran out of memory, the failure of the batch is recorded."""
+    if query_ran and ran_out_of_memory():
+        _note_failure(settings.checkpoint_dir)
+        raise StreamError(
+            f"Spark's Java process ran out of memory ({settings.driver_memory_mb} MiB). The next start reads the same "
+            "records again, and skips a record that ends the process every time. If no record is found, raise "
+            "stream.driver_memory_mb."
+        ) from error
+    raise StreamError(explain_jvm_end(output.last_words(), settings)) from error
 
 
 def _start_spark(

@@ -16,28 +16,42 @@ from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
+import kafka.errors
+import structlog
 from kafka import KafkaConsumer, TopicPartition
 
 from streaming.checkpoint import CheckpointRecord
 from streaming.shared.kafka import KafkaSettings
 from streaming.shared.kafka.clients import consumer
+from streaming.shared.kafka.read_to_end import read_to_end
 from streaming.shared.kafka.unpacking import RefusedBatch
 from streaming.signals import WindowShape
 
 _CLIENT = "rheostat-stream-seam"
 _RECORDS = 500  # Of each partition, from its end.
-_POLL_MS, _POLLS_MAX = 1_000, 10
+_WRITTEN_AGAIN = "signals of another stream may be written again: the newest window in the signals topic is not known"
+
+log = structlog.get_logger("stream")
 
 
-def newest_window_end_ms(kafka: KafkaSettings, topic: str, slide_s: int) -> int | None:
+def newest_window_end_ms(kafka_: KafkaSettings, topic: str, slide_s: int) -> int | None:
     """Returns the end of the newest window in the signals topic; None if the topic has no readable signal.
 
+    It logs why the end is not known, or too old: a missing right, or a codec in which Spark writes and kafka-python does not read.
+
     Raises:
-        kafka.errors.KafkaError: the topic cannot be read.
+        kafka.errors.KafkaError: Kafka does not answer, or is silent before the end of the topic.
     """
-    refused: list[RefusedBatch] = []  # Spark may write in a codec that kafka-python does not read.
-    with closing(consumer(kafka, _CLIENT, on_refused=refused.append)) as reader:
-        return newest_end_ms(_last_records(reader, topic), slide_s * 1000)
+    refused: list[RefusedBatch] = []
+    with closing(consumer(kafka_, _CLIENT, on_refused=refused.append)) as reader:
+        try:
+            end_ms = newest_end_ms(_last_records(reader, topic), slide_s * 1000)
+        except kafka.errors.TopicAuthorizationFailedError:
+            log.warning(_WRITTEN_AGAIN, reason=f"missing permission: Read on Topic {topic}")
+            return None
+    if refused:
+        log.warning(_WRITTEN_AGAIN, reason=refused[-1].text)
+    return end_ms
 
 
 def newest_end_ms(records: Iterable[Any], slide_ms: int) -> int | None:
@@ -75,14 +89,7 @@ def following(
 
 def _last_records(reader: KafkaConsumer, topic: str) -> Iterable[Any]:
     partitions = [TopicPartition(topic, number) for number in reader.partitions_for_topic(topic) or ()]
-    if not partitions:
-        return
     reader.assign(partitions)
-    begins, ends = reader.beginning_offsets(partitions), reader.end_offsets(partitions)
-    for partition in partitions:
-        reader.seek(partition, max(begins[partition], ends[partition] - _RECORDS))
-    for _ in range(_POLLS_MAX):
-        if all(reader.position(partition) >= ends[partition] for partition in partitions):
-            return
-        for records in reader.poll(timeout_ms=_POLL_MS).values():
-            yield from records
+    begins = reader.beginning_offsets(partitions) if partitions else {}
+    ends = reader.end_offsets(partitions) if partitions else {}
+    return read_to_end(reader, {p: max(begins[p], ends[p] - _RECORDS) for p in partitions})

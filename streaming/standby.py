@@ -44,28 +44,6 @@ class StreamLease(Protocol):
     def close(self) -> None: ...
 
 
-class NoStreamLease:
-    """The lease of a stream that is the only one."""
-
-    def holds(self) -> bool:
-        return True
-
-    def stands_by(self) -> bool:
-        return False
-
-    def hangs(self) -> bool:
-        return False
-
-    def follows_another(self) -> bool:
-        return False
-
-    def sign(self) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
-
-
 class StreamStandby:
     """Waits for the lease, each time that the stream does not hold it."""
 

@@ -16,6 +16,7 @@ from streaming.settings import StreamSettings
 from streaming.shared.class_archive import ClassArchive
 from streaming.shared.contract import Topics
 from streaming.shared.kafka import KafkaSettings
+from streaming.shared.part_lease import part_lease
 from streaming.sources import feeds
 
 
@@ -35,6 +36,7 @@ def main(bootstrap_servers: str, prefix: str, settings: str) -> None:
         stream,
         jars,
         stop,
+        lambda _: part_lease(kafka, "bench", "stream", topics.signals),
         ProgressListener(progress=lambda progress: print(json.dumps(progress), flush=True)),
         ClassArchive(artifacts.class_archive(find_java(), jars)),
     )

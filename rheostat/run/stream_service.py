@@ -103,7 +103,7 @@ def run_stream(
         )
         join = partial(_join, settings, topics.signals)
         try:
-            run(settings.kafka, topics, sources, settings.stream, jars, stop, listener, archive, join)
+            run(settings.kafka, topics, sources, settings.stream, jars, stop, join, listener, archive)
         except StreamError as error:
             raise CommandError(str(error)) from error
 

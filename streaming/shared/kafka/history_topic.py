@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from kafka import KafkaConsumer, TopicPartition
-from kafka.errors import KafkaTimeoutError
 
 from streaming.shared.contract import ContractError, HistoryPeriod, decode_history
+from streaming.shared.kafka.read_to_end import read_to_end
 
 _POLL_MS = 500
-_SILENCE_S_MAX = 10.0
 # A key is searched in this many of the newest records first, and then in all records of the time range.
 _NEWEST = (20, 500)
 
@@ -41,7 +39,7 @@ class HistoryTopic:
         partitions = self._assign()
         # A period is written after its end.
         starts = self._offsets_at(partitions, since_ms)
-        for period in self._decoded(self._until_end(starts), cluster):
+        for period in self._decoded(read_to_end(self._consumer, starts), cluster):
             if period.end_ms > since_ms:
                 yield period
 
@@ -58,7 +56,7 @@ class HistoryTopic:
         searched = dict(ends)
         for count in (*_NEWEST, None):
             starts = {p: begins[p] if count is None else max(begins[p], end - count) for p, end in ends.items()}
-            records = [r for r in self._until_end(starts, searched) if r.key == key and r.value is not None]
+            records = [r for r in read_to_end(self._consumer, starts, searched) if r.key == key and r.value is not None]
             records.sort(key=lambda record: (record.timestamp, record.offset), reverse=True)
             yield from (record.value for record in records)
             searched = starts
@@ -78,28 +76,6 @@ class HistoryTopic:
         ends = self._consumer.end_offsets(partitions)
         offsets = self._consumer.offsets_for_times(dict.fromkeys(partitions, max(0, at_ms)))
         return {p: min(ends[p], record.offset) if record is not None else ends[p] for p, record in offsets.items()}
-
-    def _until_end(
-        self, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int] | None = None
-    ) -> Iterator[Any]:
-        """Yields the records from ``starts`` to before ``ends``. Without ``ends`` it reads to the current end, or slightly
-        beyond."""
-        if not starts:
-            return
-        limits, ends = ends, self._consumer.end_offsets(list(starts)) if ends is None else ends
-        for partition, offset in starts.items():
-            self._consumer.seek(partition, offset)
-        answered_s = time.monotonic()
-        while any((self._consumer.position(p) or 0) < end for p, end in ends.items()):
-            batches = self._consumer.poll(timeout_ms=_POLL_MS)
-            if batches:
-                answered_s = time.monotonic()
-            elif time.monotonic() - answered_s > _SILENCE_S_MAX:
-                raise KafkaTimeoutError(
-                    f"{self._topic}: no record came for {_SILENCE_S_MAX:.0f} s before the end of the topic"
-                )
-            for partition, records in batches.items():
-                yield from (r for r in records if limits is None or r.offset < limits[partition])
 
     def _decoded(self, records: Iterable[Any], cluster: str) -> Iterator[HistoryPeriod]:
         prefix = f"{cluster}|".encode()

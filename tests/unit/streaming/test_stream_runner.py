@@ -5,13 +5,15 @@ from __future__ import annotations
 import multiprocessing
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from kafka.errors import KafkaTimeoutError
 from py4j.protocol import Py4JNetworkError
+from stream_leases import FakeStreamLease
 from structlog.testing import capture_logs
 
 from streaming import checkpoint, runner
@@ -24,7 +26,6 @@ from streaming.settings import StreamSettings
 from streaming.shared.contract import Topics
 from streaming.shared.kafka import KafkaSettings
 from streaming.sources import Feed, equal_share, feeds
-from streaming.standby import NoStreamLease
 
 KAFKA = KafkaSettings(bootstrap_servers="kafka:9092")
 OTHER = KafkaSettings(bootstrap_servers="other:9092")
@@ -176,6 +177,10 @@ def test_reject_slots_fit_batch_and_heap(records_max: int, partitions: int, expe
     assert reject_slots(records_max, partitions) == expected
 
 
+def join_alone(_checkpoint_id: str) -> AbstractContextManager[FakeStreamLease]:
+    return nullcontext(FakeStreamLease(is_held=True))
+
+
 def test_java_output_ends_if_session_never_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_session(*_: object, **__: object) -> None:
         raise OSError("its settings cannot be written")
@@ -184,16 +189,22 @@ def test_java_output_ends_if_session_never_started(tmp_path: Path, monkeypatch: 
     settings = StreamSettings(checkpoint_dir=tmp_path / "checkpoint")
     before = {thread for thread in threading.enumerate() if thread.name == "java-output"}
     with pytest.raises(StreamError):
-        runner.run(KAFKA, TOPICS, [], settings, [], threading.Event())
+        runner.run(KAFKA, TOPICS, [], settings, [], threading.Event(), join_alone)
     assert {thread for thread in threading.enumerate() if thread.name == "java-output"} <= before
 
 
+@pytest.fixture
+def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    spark: Any = SimpleNamespace(conf=SimpleNamespace(set=lambda *_: None), stop=lambda: None)
+    monkeypatch.setattr(runner, "spark_session", lambda *_, **__: spark)
+    monkeypatch.setattr(runner.checkpoint, "locked_by_jvm", lambda *_: nullcontext())
+
+
+@pytest.mark.usefixtures("no_spark")
 @pytest.mark.parametrize("noting", [StreamError("The checkpoint is damaged"), OSError(28, "No space left on device")])
 def test_failure_that_cannot_be_noted_does_not_replace_the_cause(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, noting: Exception
 ) -> None:
-    spark: Any = SimpleNamespace(conf=SimpleNamespace(set=lambda *_: None), stop=lambda: None)
-
     def dies(_: object) -> None:
         raise Py4JNetworkError("gone")
 
@@ -201,35 +212,56 @@ def test_failure_that_cannot_be_noted_does_not_replace_the_cause(
     def live(*_: object, **__: object) -> Iterator[Any]:
         yield SimpleNamespace(query=SimpleNamespace(awaitTermination=dies, lastProgress=None), worker=None)
 
-    @contextmanager
-    def held(*_: object) -> Iterator[None]:
-        yield
-
     def note(_: Path) -> None:
         raise noting
 
-    monkeypatch.setattr(runner, "spark_session", lambda *_, **__: spark)
-    monkeypatch.setattr(runner.checkpoint, "locked_by_jvm", held)
     monkeypatch.setattr(runner.pipeline, "start", live)
     monkeypatch.setattr(runner, "ran_out_of_memory", lambda: True)
     monkeypatch.setattr(runner.quarantine, "note_failure", note)
     settings = StreamSettings(checkpoint_dir=tmp_path / "checkpoint")
     with capture_logs() as said, pytest.raises(StreamError, match="ran out of memory"):
-        runner.run(KAFKA, TOPICS, [], settings, [], threading.Event())
+        runner.run(KAFKA, TOPICS, [], settings, [], threading.Event(), join_alone)
     assert [(line["log_level"], line["error"]) for line in said] == [("error", str(noting))]
 
 
-def test_query_ends_when_the_lease_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    held = [True]
-    lease = NoStreamLease()
-    monkeypatch.setattr(lease, "holds", lambda: held[0])
+def test_query_ends_when_the_lease_is_lost() -> None:
+    lease = FakeStreamLease(is_held=True)
 
     def await_termination(_timeout_s: float) -> bool:
-        held[0] = False
+        lease.is_held = False
         return False
 
     query = SimpleNamespace(lastProgress=None, recentProgress=(), awaitTermination=await_termination)
     monitor = runner._QueryMonitor(threading.Event(), runner.ProgressListener(), lease)
     running: Any = SimpleNamespace(query=query, worker=None)
     monitor.until_end(running)
-    assert held == [False]
+    assert not lease.is_held
+
+
+@pytest.mark.usefixtures("no_spark")
+@pytest.mark.parametrize("is_after_another", [True, False])
+def test_take_over_is_tried_again_while_kafka_is_silent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_after_another: bool
+) -> None:
+    """Without another stream before it, this process has not reached Kafka yet, and ends."""
+    stop, starts, causes = threading.Event(), list[bool](), list[str]()
+
+    @contextmanager
+    def start(*_: object, follows_another: bool, **__: object) -> Iterator[Any]:
+        starts.append(follows_another)
+        if len(starts) < 3:
+            raise KafkaTimeoutError("rheostat.signals: no record came for 10 s")
+        stop.set()
+        yield SimpleNamespace(query=SimpleNamespace(lastProgress=None, recentProgress=()), worker=None)
+
+    monkeypatch.setattr(runner.pipeline, "start", start)
+    monkeypatch.setattr(runner, "_RESTART_S_MIN", 0.01)
+    lease = FakeStreamLease(is_held=True, is_after_another=is_after_another)
+    listener = runner.ProgressListener(restart=lambda cause, _in_s: causes.append(cause))
+    settings = StreamSettings(checkpoint_dir=tmp_path / "checkpoint")
+    ends = nullcontext() if is_after_another else pytest.raises(StreamError, match="no record came for 10 s")
+    with ends:
+        runner.run(KAFKA, TOPICS, [], settings, [], stop, lambda _: nullcontext(lease), listener)
+    assert starts == ([True] * 3 if is_after_another else [False])
+    assert len(causes) == len(starts) - 1
+    assert all("no record came for 10 s" in cause for cause in causes)

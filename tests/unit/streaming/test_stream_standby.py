@@ -7,22 +7,10 @@ from collections.abc import Callable
 
 import pytest
 from kafka.errors import KafkaTimeoutError
+from stream_leases import FakeStreamLease
 
 from streaming import standby
-from streaming.standby import NoStreamLease, StreamStandby
-
-
-class FakeStreamLease(NoStreamLease):
-    """A lease that the test gives and takes."""
-
-    def __init__(self, *, is_held: bool = False) -> None:
-        self.is_held = is_held
-
-    def holds(self) -> bool:
-        return self.is_held
-
-    def give_soon(self) -> None:
-        threading.Timer(0.3, lambda: setattr(self, "is_held", True)).start()
+from streaming.standby import StreamStandby
 
 
 def never(_is_over: Callable[[], bool]) -> None:
