@@ -20,6 +20,7 @@ import jwt
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 ISSUER, AUDIENCE, CLIENT, SECRET = "https://issuer.test", "kafka", "rheostat", "a client's secret: ü&="
+ELSEWHERE = "/elsewhere"
 
 
 class SigningKey:
@@ -80,7 +81,10 @@ class TokenServer:
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 outer.asked += 1
-                outer._answer(self, jwks(*outer.keys).encode())
+                if outer.mode == "redirect" and self.path != ELSEWHERE:
+                    outer._redirect(self)
+                else:
+                    outer._answer(self, jwks(*outer.keys).encode())
 
             def do_POST(self) -> None:
                 outer.asked += 1
@@ -146,9 +150,7 @@ class TokenServer:
         elif self.mode == "empty":
             self._answer(request, b"{}")
         elif self.mode == "redirect":
-            request.send_response(302)
-            request.send_header("location", f"{self.url}/elsewhere")
-            request.end_headers()
+            self._redirect(request)
         else:
             self.scopes.append(form.get("scope", [None])[0])  # type: ignore[list-item]
             lifetime_s = -30.0 if self.mode == "expired" else self.lifetime_s
@@ -156,6 +158,11 @@ class TokenServer:
             self.issued += 1
             body = {"access_token": token, "token_type": "Bearer", "expires_in": round(lifetime_s)}
             self._answer(request, json.dumps(body).encode())
+
+    def _redirect(self, request: BaseHTTPRequestHandler) -> None:
+        request.send_response(302)
+        request.send_header("location", f"{self.url}{ELSEWHERE}")
+        request.end_headers()
 
     @staticmethod
     def _answer(request: BaseHTTPRequestHandler, body: bytes, status: int = 200) -> None:

@@ -12,7 +12,6 @@ import ssl
 import threading
 import time
 import urllib.error
-import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ import jwt
 import structlog
 
 from streaming.shared.file_stamp import FileStamp, file_stamp
+from streaming.shared.http_fetch import fetch
 
 log = structlog.get_logger("tuner")
 
@@ -28,7 +28,6 @@ REFRESH_S = 600.0
 DEMAND_S_MIN = 10.0  # Shortest time between two fetches, also if tokens with unknown key ids arrive.
 WAIT_S_MAX = 5.0  # Longest time that a request waits for new keys.
 _REQUEST_S_MAX = 5.0
-_BODY_BYTES_MAX = 1 << 20
 _FILE_CHECK_S = 2.0
 # The only accepted algorithms, by the kind of key. A token does not choose its algorithm: a public key is never used as a secret.
 ALGORITHMS = {"RSA": "RS256", "EC": "ES256"}
@@ -121,13 +120,13 @@ class ProviderKeys:
 
     def _fetch(self, url: str) -> bytes:
         try:
-            context = ssl.create_default_context(cafile=self._cafile)
-            opener = urllib.request.build_opener(urllib.request.HTTPSHandler(context=context))
-            with opener.open(url, timeout=_REQUEST_S_MAX) as answer:
-                return bytes(answer.read(_BODY_BYTES_MAX))
+            return fetch(url, ssl.create_default_context(cafile=self._cafile), _REQUEST_S_MAX)
         except urllib.error.HTTPError as error:
             error.close()
-            raise KeysUnavailable(f"{url} answers with the status {error.code}") from error
+            hint = "; a redirect is not followed: set jwks_url to its target" if 300 <= error.code < 400 else ""
+            raise KeysUnavailable(f"{url} answers with the status {error.code}{hint}") from error
+        except TimeoutError as error:
+            raise KeysUnavailable(f"{url} did not answer within {_REQUEST_S_MAX:g} s") from error
         except urllib.error.URLError as error:
             raise KeysUnavailable(f"{url} cannot be reached: {error.reason}") from error
         except Exception as error:

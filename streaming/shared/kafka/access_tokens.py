@@ -24,10 +24,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
+from streaming.shared.http_fetch import fetch, read_body
 from streaming.shared.kafka.secrets import LoginError, SecretFile
 
 REQUEST_S_MAX = 10.0
-_ANSWER_BYTES_MAX = 1 << 20
 _QUOTED_CHARS_MAX = 120
 _NUMBER_MAX = 1e15
 _LIFETIME_S_MAX = 86_400.0  # A token that lasts longer is fetched again anyway.
@@ -92,12 +92,9 @@ class TokenEndpoint:
             context = ssl.create_default_context(cafile=self.cafile)
         except (OSError, ValueError) as error:
             raise LoginError(f"kafka.sasl_oauth_cafile: {self.cafile} cannot be used: {error}") from error
-        # A redirect is not followed, because it could carry the client's secret to another host.
-        opener = urllib.request.build_opener(urllib.request.HTTPSHandler(context=context), _NoRedirects)
         deadline_s = time.monotonic() + REQUEST_S_MAX
         try:
-            with opener.open(request, timeout=REQUEST_S_MAX) as answer:
-                return _read(answer, deadline_s)
+            return fetch(request, context, REQUEST_S_MAX)
         except urllib.error.HTTPError as error:
             with error:
                 detail = _error_detail(error, deadline_s)
@@ -105,8 +102,6 @@ class TokenEndpoint:
         except TimeoutError as error:
             raise LoginError(f"{self.name} did not answer within {REQUEST_S_MAX:g} s") from error
         except urllib.error.URLError as error:
-            if isinstance(error.reason, TimeoutError):
-                raise LoginError(f"{self.name} did not answer within {REQUEST_S_MAX:g} s") from error
             reason = error.reason
             if isinstance(reason, ssl.SSLCertVerificationError):
                 raise LoginError(
@@ -222,16 +217,6 @@ def _expiry_claim(value: str) -> float | None:
     return float(expires) if _is_number(expires) else None
 
 
-def _read(answer: Any, deadline_s: float) -> bytes:
-    """Returns the body; raises TimeoutError for a body that is sent too slowly."""
-    body = bytearray()
-    while len(body) < _ANSWER_BYTES_MAX and (chunk := answer.read1(65536)):
-        body += chunk
-        if time.monotonic() > deadline_s:
-            raise TimeoutError
-    return bytes(body)
-
-
 def _is_number(value: object) -> TypeGuard[float]:
     """Returns whether the value is a number that can be a time. An integer of JSON may be too large for a float."""
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _NUMBER_MAX
@@ -253,7 +238,7 @@ def _error_detail(answer: Any, deadline_s: float) -> str:
     The status alone names the fault, so a body that cannot be read or understood is left out.
     """
     try:
-        body = json.loads(_read(answer, deadline_s))
+        body = json.loads(read_body(answer, deadline_s))
     except (OSError, http.client.HTTPException, ValueError, RecursionError):
         return ""
     code = body.get("error") if isinstance(body, dict) else None
@@ -263,8 +248,3 @@ def _error_detail(answer: Any, deadline_s: float) -> str:
 def _quoted(text: str) -> str:
     """Returns the start of a foreign text in one printable line."""
     return "".join(c if c.isprintable() else " " for c in text)[:_QUOTED_CHARS_MAX]
-
-
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    def redirect_request(self, *args: Any, **kwargs: Any) -> None:  # noqa: ARG002 - the base class's signature
-        return None

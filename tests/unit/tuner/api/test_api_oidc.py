@@ -17,6 +17,7 @@ from api_rig import OPERATE_TOKEN, READ_TOKEN, Rig
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from oauth_kit import AUDIENCE, ISSUER, SigningKey, TokenServer, jwks
 from pydantic import ValidationError
+from structlog.testing import capture_logs
 
 from tuner.api import oidc_keys
 from tuner.api.oidc import OidcVerifier
@@ -181,6 +182,21 @@ def test_provider_away_keeps_known_keys_and_static_tokens(monkeypatch: pytest.Mo
         assert answer(rig, OPERATE_TOKEN)[0] == 200
     finally:
         keys.close()
+
+
+def test_redirect_to_other_keys_is_not_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(oidc_keys, "DEMAND_S_MIN", 0.0)
+    server = TokenServer(RSA)
+    server.mode = "redirect"
+    with server.serving(), capture_logs() as logs:
+        keys = ProviderKeys(f"{server.url}/jwks", None)
+        try:
+            keys.await_refresh()
+            assert keys.find(RSA.kid) is None
+        finally:
+            keys.close()
+    refused = f"{server.url}/jwks answers with the status 302; a redirect is not followed: set jwks_url to its target"
+    assert {line["error"] for line in logs} == {refused}
 
 
 def test_provider_that_never_answered_leaves_static_tokens() -> None:
