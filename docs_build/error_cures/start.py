@@ -88,11 +88,9 @@ CURES: Mapping[str, str] = MappingProxyType(
             "install a JDK 17 or newer, not only a JRE, and let `JAVA_HOME` name it; if it still fails, report the "
             "compiler's message"
         ),
-        "The collector cannot listen on": (
-            "find the process that uses the port with `ss -ltnp`, and stop it, or set another `collector.http.port`"
-        ),
-        "The stream cannot listen on": (
-            "find the process that uses the port with `ss -ltnp`, and stop it, or set another `stream.http.port`"
+        "process cannot listen on": (
+            "find the process that uses the port with `ss -ltnp`, and stop it, or set another `collector.http.port`, "
+            "`stream.http.port` or `learn.http.port`"
         ),
         "The tuner cannot listen on": (
             "find the process that uses the port with `ss -ltnp`, and stop it, or set another `tuner.http.port`"

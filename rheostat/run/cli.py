@@ -126,7 +126,7 @@ def _run_part(
         heartbeat = Heartbeat()
         reporter = WorkReporter(manager, heartbeat, stop)
         reporter.start()
-        run_part(settings, stop, watch.state, threads, heartbeat)
+        run_part(settings, stop, heartbeat, watch.state, threads)
         if stop.is_set():
             reporter.close()
     if threads.vital_end is not None:

@@ -13,12 +13,11 @@ import structlog
 
 from rheostat.config.settings import Settings
 from rheostat.errors import SetupError
-from rheostat.run.services import until_topics
+from rheostat.run.services import serve_metrics, until_topics
 from streaming.collector import metrics as collector_metrics
 from streaming.collector.counts import Counts
 from streaming.collector.jmx import AgentAccessError
-from streaming.collector.loop import Collector
-from streaming.metrics_server import serve
+from streaming.collector.loop import Collector, CollectorConnections
 from streaming.shared.contract import Scrape
 from streaming.shared.heartbeat import Heartbeat
 from streaming.shared.kafka import producer
@@ -36,9 +35,9 @@ _ROUNDS_MISSED_MAX = 12  # As for the cycles of the tuner: then the collector ha
 def run_collect(
     settings: Settings,
     stop: threading.Event,
+    heartbeat: Heartbeat,
     config: Callable[[], ConfigState] | None = None,
     threads: ThreadWatch | None = None,
-    heartbeat: Heartbeat | None = None,
 ) -> None:
     """Runs the collector until ``stop`` is set.
 
@@ -46,7 +45,6 @@ def run_collect(
         SetupError: the files for the JMX agents cannot be read, or the HTTP port is taken.
     """
     log = structlog.get_logger("collector")
-    heartbeat = heartbeat or Heartbeat()
     # A slow broker must not delay a round for longer than a slow JMX agent does.
     round_kafka = settings.kafka.model_copy(update={"request_timeout_s": settings.collector.timeout_s})
     try:
@@ -55,26 +53,17 @@ def run_collect(
         raise SetupError(f"The collector cannot start: {error}.") from error
     counts = Counts()
     with ExitStack() as stack:
-        http_field = {}
-        if settings.collector.http.port is not None:
-            host, port = settings.collector.http.host, settings.collector.http.port
-            try:
-                process_metrics = ProcessMetricsCollector(settings.cluster, "collect", config, threads=threads)
-                registry = collector_metrics.registry_of(settings.cluster, counts, process_metrics)
-                server = serve(registry, host, port, settings.collector.http.token, heartbeat)
-            except OSError as error:
-                raise SetupError(
-                    f"The collector cannot listen on {host}:{port}: {error.strerror or error}. Stop the process that listens "
-                    "there, or set collector.http.port (or host)."
-                ) from error
-            stack.callback(server.close)
-            http_field = {"http": f"http://{host}:{server.port}/metrics"}
+        process_metrics = ProcessMetricsCollector(settings.cluster, "collect", config, threads=threads)
+        registry = collector_metrics.registry_of(settings.cluster, counts, process_metrics)
+        http_field = serve_metrics(stack, "collector", settings.collector.http, registry, heartbeat)
         until_topics(settings, stop, [settings.topic_names().metrics], heartbeat)
         if stop.is_set():
             return
-        client = stack.enter_context(ClusterClient(round_kafka, "rheostat-collector"))
-        scan_client = stack.enter_context(ClusterClient(settings.kafka, "rheostat-full-scan"))
-        recovery_client = stack.enter_context(ClusterClient(settings.kafka, "rheostat-collector-recovery"))
+        connections = CollectorConnections(
+            stack.enter_context(ClusterClient(round_kafka, "rheostat-collector")),
+            stack.enter_context(ClusterClient(settings.kafka, "rheostat-full-scan")),
+            stack.enter_context(ClusterClient(settings.kafka, "rheostat-collector-recovery")),
+        )
         sender = producer(settings.kafka, "rheostat-collector", max_block_ms=_BLOCK_MS_MAX, linger_ms=20)
         stack.callback(sender.close, timeout=5)
         lease = stack.enter_context(
@@ -84,11 +73,9 @@ def run_collect(
         collector = Collector(
             settings.collector,
             settings.cluster,
-            client,
-            scan_client,
+            connections,
             publish,
             window_s=settings.stream.window_s,
-            recovery_client=recovery_client,
             counts=counts,
             may_act=lease.acts,
         )

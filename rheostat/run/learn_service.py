@@ -14,9 +14,7 @@ from learning.runtime.process import LearnLoop
 from learning.runtime.profile_writer import ProfileWriter
 from learning.runtime.topic_follower import TopicFollower
 from rheostat.config.settings import Settings
-from rheostat.errors import SetupError
-from rheostat.run.services import until_topics
-from streaming.metrics_server import serve
+from rheostat.run.services import serve_metrics, until_topics
 from streaming.shared.heartbeat import Heartbeat
 from streaming.shared.kafka import consumer, producer
 from streaming.shared.kafka.clients import close_producer
@@ -30,9 +28,9 @@ _STEP_S_MAX = 900.0  # To learn five weeks of 1,000 brokers takes a minute of pr
 def run_learn(
     settings: Settings,
     stop: threading.Event,
+    heartbeat: Heartbeat,
     config: Callable[[], ConfigState] | None = None,
     threads: ThreadWatch | None = None,
-    heartbeat: Heartbeat | None = None,
 ) -> None:
     """Learns from the history until ``stop`` is set.
 
@@ -40,28 +38,12 @@ def run_learn(
         SetupError: the HTTP port is taken.
     """
     log = structlog.get_logger("learn")
-    topics, http = settings.topic_names(), settings.learn.http
-    heartbeat = heartbeat or Heartbeat()
+    topics = settings.topic_names()
     counts = LearnCounts()
     with ExitStack() as stack:
-        http_field = {}
-        if http.port is not None:
-            process_metrics = ProcessMetricsCollector(settings.cluster, "learn", config, threads=threads)
-            try:
-                server = serve(
-                    learn_registry(settings.cluster, counts, process_metrics),
-                    http.host,
-                    http.port,
-                    http.token,
-                    heartbeat,
-                )
-            except OSError as error:
-                raise SetupError(
-                    f"`rheostat learn` cannot listen on {http.host}:{http.port}: {error.strerror or error}. Stop the process that "
-                    "listens there, or set learn.http.port (or host)."
-                ) from error
-            stack.callback(server.close)
-            http_field = {"http": f"http://{http.host}:{server.port}/metrics"}
+        process_metrics = ProcessMetricsCollector(settings.cluster, "learn", config, threads=threads)
+        registry = learn_registry(settings.cluster, counts, process_metrics)
+        http_field = serve_metrics(stack, "learn", settings.learn.http, registry, heartbeat)
         until_topics(settings, stop, [topics.history, topics.profiles], heartbeat)
         if stop.is_set():
             return

@@ -1,6 +1,6 @@
 """Runs the tuner as a process, and provides the functions that all long-running processes use at their start.
 
-The stream and the collector are in stream_service.py and collect_service.py.
+The other processes are in collect_service.py, stream_service.py and learn_service.py.
 """
 
 from __future__ import annotations
@@ -8,9 +8,11 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Collection
+from contextlib import ExitStack
 from types import FrameType
 
 import structlog
+from prometheus_client import CollectorRegistry
 
 from rheostat.config.change_watch import ConfigWatch
 from rheostat.config.settings import Settings
@@ -21,8 +23,10 @@ from rheostat.run.address_file import write_address
 from rheostat.run.service_manager import ServiceManager
 from rheostat.run.sighup import SettingsReloads
 from rheostat.run.work_reporter import WorkReporter
+from streaming.metrics_server import serve
 from streaming.shared.heartbeat import Heartbeat
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError
+from streaming.shared.metrics_settings import MetricsHttpSettings
 from streaming.shared.process_metrics import ProcessMetricsCollector
 from streaming.shared.thread_watch import ThreadWatch
 from streaming.shared.topics import ensure_topics
@@ -109,6 +113,34 @@ def until_topics(settings: Settings, stop: threading.Event, used: Collection[str
                 heartbeat.beat(attempt_s_max, f"waits for the cluster: {error}")
                 stop.wait(wait_s)
                 wait_s = min(_RETRY_S_MAX, wait_s * 2)
+
+
+def serve_metrics(
+    stack: ExitStack, section: str, http: MetricsHttpSettings, registry: CollectorRegistry, heartbeat: Heartbeat
+) -> dict[str, str]:
+    """Serves metrics and health of a process until ``stack`` is closed.
+
+    Args:
+        section: the section of the settings with ``http``: collector, stream or learn.
+
+    Returns:
+        The URL as a log field; empty if the settings name no port.
+
+    Raises:
+        SetupError: the process cannot listen on the address.
+    """
+    host, port = http.host, http.port
+    if port is None:
+        return {}
+    try:
+        server = serve(registry, host, port, http.token, heartbeat)
+    except OSError as error:
+        raise SetupError(
+            f"The {section} process cannot listen on {host}:{port}: {error.strerror or error}. Stop the process that listens "
+            f"there, or set {section}.http.port (or host)."
+        ) from error
+    stack.callback(server.close)
+    return {"http": f"http://{host}:{server.port}/metrics"}
 
 
 def run_tune(

@@ -14,16 +14,15 @@ from typing import Any
 import structlog
 
 from rheostat.config.settings import Settings
-from rheostat.errors import CommandError, SetupError
+from rheostat.errors import CommandError
 from rheostat.jvm.artifacts import resolve_artifacts
 from rheostat.jvm.java import find_java
 from rheostat.jvm.kernel import stream_jars
-from rheostat.run.services import until_topics
+from rheostat.run.services import serve_metrics, until_topics
 from streaming.backlog import BacklogProgress
 from streaming.errors import StreamError
 from streaming.history.worker import HistoryListener
 from streaming.java_output import JavaLine
-from streaming.metrics_server import serve
 from streaming.quarantine import Quarantined
 from streaming.runner import Progress, ProgressListener, run
 from streaming.shared import start_time
@@ -44,9 +43,9 @@ _LEVELS = {"WARN": logging.WARNING, "ERROR": logging.ERROR, "FATAL": logging.CRI
 def run_stream(
     settings: Settings,
     stop: threading.Event,
+    heartbeat: Heartbeat,
     config: Callable[[], ConfigState] | None = None,
     threads: ThreadWatch | None = None,
-    heartbeat: Heartbeat | None = None,
 ) -> None:
     """Runs the stream until ``stop`` is set.
 
@@ -57,22 +56,13 @@ def run_stream(
     log = structlog.get_logger("stream")
     began_s = time.monotonic()
     log.info(f"Spark is starting. The first signals take about {start_time.USUAL}; until then no rate is changed.")
-    heartbeat = heartbeat or Heartbeat()
     counts = StreamCounts()
     with ExitStack() as stack:
-        if settings.stream.http.port is not None:
-            process_metrics = ProcessMetricsCollector(settings.cluster, "stream", config, threads=threads)
-            registry = registry_of(settings.cluster, counts, settings.stream.slide_s, process_metrics)
-            host, port = settings.stream.http.host, settings.stream.http.port
-            try:
-                server = serve(registry, host, port, settings.stream.http.token, heartbeat)
-            except OSError as error:
-                raise SetupError(
-                    f"The stream cannot listen on {host}:{port}: {error.strerror or error}. Stop the process that listens "
-                    "there, or set stream.http.port (or host)."
-                ) from error
-            stack.callback(server.close)
-            log.info("the stream serves its metrics", http=f"http://{host}:{server.port}/metrics")
+        process_metrics = ProcessMetricsCollector(settings.cluster, "stream", config, threads=threads)
+        registry = registry_of(settings.cluster, counts, settings.stream.slide_s, process_metrics)
+        http_field = serve_metrics(stack, "stream", settings.stream.http, registry, heartbeat)
+        if http_field:
+            log.info("the stream serves its metrics", **http_field)
         java = find_java()
         artifacts = resolve_artifacts(log.info)
         jars = stream_jars(artifacts, log.info)

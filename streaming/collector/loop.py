@@ -111,6 +111,21 @@ class _Round:
         return min(times_s)
 
 
+@dataclass(frozen=True, slots=True)
+class CollectorConnections:
+    """The connections of a collector to one cluster. No other thread may use them.
+
+    Attributes:
+        rounds: read once per round.
+        full_scan: for the full scan.
+        recovery: to find recovering replicas; None: they are not measured.
+    """
+
+    rounds: ClusterClient
+    full_scan: ClusterClient
+    recovery: ClusterClient | None = None
+
+
 class Collector:
     """Collects the metrics of one cluster in rounds; ``run`` blocks until it is stopped."""
 
@@ -118,12 +133,10 @@ class Collector:
         self,
         settings: CollectorSettings,
         cluster: str,
-        client: ClusterClient,
-        scan_client: ClusterClient,
+        connections: CollectorConnections,
         publish: Publish,
         *,
         window_s: float,
-        recovery_client: ClusterClient | None = None,
         counts: Counts | None = None,
         may_act: Callable[[], bool] = lambda: True,
         wall_clock: Callable[[], float] = time.time,
@@ -131,19 +144,17 @@ class Collector:
     ) -> None:
         """
         Args:
-            client: read once per round; no other thread may use it meanwhile.
-            scan_client: another connection to the same cluster, for the full scan.
             window_s: length of the stream's windows.
-            recovery_client: a third one, to find recovering replicas; None: they are not measured.
             may_act: returns whether this collector has the lease; any thread may call it.
         """
         self.counts = counts if counts is not None else Counts()
         self._settings = settings
         self._cluster = cluster
-        self._client = client
-        self._finder = RecoveryFinder(recovery_client, reads_details=False) if recovery_client is not None else None
-        self._full_scan = FullScan(scan_client, self._finder)
-        self._admin = AdminReader(client, lambda: self._full_scan.result, self._recovering_partitions)
+        self._client = connections.rounds
+        recovery = connections.recovery
+        self._finder = RecoveryFinder(recovery, reads_details=False) if recovery is not None else None
+        self._full_scan = FullScan(connections.full_scan, self._finder)
+        self._admin = AdminReader(self._client, lambda: self._full_scan.result, self._recovering_partitions)
         self._publish = publish
         self._may_act = may_act
         self._wall_clock = wall_clock

@@ -27,7 +27,7 @@ from rheostat.lab.node import free_ports
 from streaming.collector import jmx
 from streaming.collector.counts import Counts
 from streaming.collector.jmx import AccessFiles, AgentAccessError, Cause, ScrapeError
-from streaming.collector.loop import Collector
+from streaming.collector.loop import Collector, CollectorConnections
 from streaming.collector.metrics import registry_of
 from streaming.collector.settings import CollectorSettings
 from streaming.metrics_server import serve
@@ -386,7 +386,7 @@ def collecting(settings: CollectorSettings) -> Iterator[Watch]:
     stop = threading.Event()
     with ExitStack() as stack:
         clients = [stack.enter_context(ClusterClient(nowhere, "test")) for _ in range(2)]
-        collector = Collector(settings, "test", clients[0], clients[1], scrapes.append, window_s=30.0)
+        collector = Collector(settings, "test", CollectorConnections(*clients), scrapes.append, window_s=30.0)
         thread = threading.Thread(target=collector.run, args=(stop,))
         thread.start()
         try:

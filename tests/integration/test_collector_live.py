@@ -25,7 +25,7 @@ from rheostat.lab.cluster import Lab, LabSpec
 from rheostat.lab.load import ProducerLoad
 from rheostat.lab.node import HOST
 from rheostat.lab.tools import reassign_partitions, tool_command
-from streaming.collector.loop import Collector
+from streaming.collector.loop import Collector, CollectorConnections
 from streaming.collector.settings import CollectorSettings
 from streaming.shared.contract import Metric, NodeRole, Sample, Scrape, Topics, partition_labels
 from streaming.shared.kafka import KafkaSettings, consumer
@@ -87,7 +87,9 @@ def seen(lab: Lab, move: None) -> Iterator[tuple[Collector, Seen]]:
     seen, stop = Seen(), threading.Event()
     kafka = lab.kafka_settings().model_copy(update={"request_timeout_s": TIMEOUT_S})
     with ClusterClient(kafka, "test-collector") as client, ClusterClient(kafka, "test-scan") as scan_client:
-        collector = Collector(settings, "lab", client, scan_client, seen.publish, window_s=30)
+        collector = Collector(
+            settings, "lab", CollectorConnections(client, scan_client), seen.publish, window_s=30
+        )
         thread = threading.Thread(target=collector.run, args=(stop,))
         thread.start()
         try:

@@ -20,7 +20,7 @@ from lab_parts import RHEOSTAT, MakeLab, rheostat, running, until
 from rheostat.lab.cluster import Lab, LabSpec
 from rheostat.lab.keeper import lab_config
 from rheostat.lab.node import free_ports
-from streaming.collector.loop import Collector
+from streaming.collector.loop import Collector, CollectorConnections
 from streaming.collector.settings import CollectorSettings
 from streaming.shared.contract import (
     BrokerSignal,
@@ -118,7 +118,11 @@ def test_collector_reduces_lag_to_thread_and_partition(lab: Lab) -> None:
     idle = thread_labels(LEADER, fetcher_id(HOT, 1, FETCHERS))
     with ClusterClient(lab.kafka_settings(), "test") as client, ClusterClient(lab.kafka_settings(), "scan") as scan:
         collector = Collector(
-            settings, "lab", client, scan, lambda scrape: scrapes.update({scrape.node: scrape}), window_s=30.0
+            settings,
+            "lab",
+            CollectorConnections(client, scan),
+            lambda scrape: scrapes.update({scrape.node: scrape}),
+            window_s=30.0,
         )
 
         def samples() -> dict[tuple[str, str], float]:

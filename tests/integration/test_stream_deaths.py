@@ -93,7 +93,7 @@ def test_stream_that_cannot_start_says_why_before_spark(
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         text = refused(config(http={"port": port}))
-    assert f"The stream cannot listen on 127.0.0.1:{port}" in text
+    assert f"The stream process cannot listen on 127.0.0.1:{port}" in text
     assert "stream.http" in text
 
 

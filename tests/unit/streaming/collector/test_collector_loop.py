@@ -12,7 +12,7 @@ import pytest
 
 from streaming.collector.admin import AdminReader, FullScanResult
 from streaming.collector.lags import LaggingReplica, LeaderLog
-from streaming.collector.loop import Collector
+from streaming.collector.loop import Collector, CollectorConnections
 from streaming.collector.settings import CollectorSettings
 from streaming.shared.contract import Scrape
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError, Endpoint, PartitionState
@@ -101,12 +101,13 @@ def cluster() -> FakeCluster:
     return FakeCluster()
 
 
+def connections(cluster: FakeCluster) -> CollectorConnections:
+    return CollectorConnections(cast("ClusterClient", cluster), cast("ClusterClient", FakeCluster()))
+
+
 def run(cluster: FakeCluster, lasts_s: float, *then: tuple[float, Any]) -> None:
-    client = cast("ClusterClient", cluster)
     published: list[Scrape] = []
-    collector = Collector(
-        CollectorSettings(), "c", client, cast("ClusterClient", FakeCluster()), published.append, window_s=30
-    )
+    collector = Collector(CollectorSettings(), "c", connections(cluster), published.append, window_s=30)
     stop = threading.Event()
     thread = threading.Thread(target=collector.run, args=(stop,))
     began_s = time.monotonic()
@@ -188,11 +189,11 @@ def test_has_move_begun_when_a_recovery_begins(cluster: FakeCluster) -> None:
 
 
 def test_standby_publishes_nothing_and_knows_the_brokers_when_it_takes_over(cluster: FakeCluster) -> None:
-    client, published, acts = cast("ClusterClient", cluster), list[Scrape](), threading.Event()
+    published, acts = list[Scrape](), threading.Event()
     settings = CollectorSettings(interval_s=1)
     cluster.moving = [MOVE]  # Its size is a sample, although no agent answers.
     collector = Collector(
-        settings, "c", client, cast("ClusterClient", FakeCluster()), published.append, window_s=30, may_act=acts.is_set
+        settings, "c", connections(cluster), published.append, window_s=30, may_act=acts.is_set
     )
     collector.counts.scraped_at_s[1] = 5.0
     stop = threading.Event()
@@ -224,13 +225,12 @@ def test_standby_publishes_nothing_and_knows_the_brokers_when_it_takes_over(clus
 
 
 def test_record_of_a_collector_that_was_suspended_in_a_round_is_not_published(cluster: FakeCluster) -> None:
-    client, published = cast("ClusterClient", cluster), list[Scrape]()
+    published, acts = list[Scrape](), threading.Event()
     cluster.moving = [MOVE]
-    acts = threading.Event()
+    settings = CollectorSettings(interval_s=1)
     collector = Collector(
-        CollectorSettings(interval_s=1), "c", client, cast("ClusterClient", FakeCluster()), published.append,
-        window_s=30, may_act=acts.is_set,
-    )  # fmt: skip
+        settings, "c", connections(cluster), published.append, window_s=30, may_act=acts.is_set
+    )
     collector.round()
     assert (published, collector.counts.records) == ([], 0)
     acts.set()
