@@ -80,7 +80,9 @@ def purge_summary(settings: Settings, scope: PurgeScope) -> list[str]:
     if scope.other_topics:
         names = join_names(scope.other_topics, _NAMED_MAX)
         lines.append(f"Topics that begin with {settings.topics.prefix}. and are not rheostat's stay: {names}")
-    lines.append("`rheostat learn` must be stopped: it writes once an hour, so this command cannot see whether it runs.")
+    lines.append(
+        "`rheostat learn` must be stopped: it writes once an hour, so this command cannot see whether it runs."
+    )
     return lines
 
 

@@ -1,49 +1,31 @@
-"""The tables of docs/reference/permissions.md as ACLs of users."""
+"""The table of rights (rheostat/permissions/table.py) as ACLs of users."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 from kafka.admin import ACL, ACLOperation, ACLPermissionType, ACLResourcePatternType, ResourcePattern, ResourceType
 
-PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "permissions.md").read_text(encoding="utf-8")
+from rheostat.permissions.table import ROLES, Permission, ResourceKind
+
 PREFIX, CLUSTER = "own", "lab"
-HEADINGS = {
-    "creator": "Creation of the topics",
-    "collector": "`rheostat collect`",
-    "stream": "`rheostat stream`",
-    "tuner": "`rheostat tune`",
-    "dry": "`rheostat tune` in a dry run",
-    "learner": "`rheostat learn`",
-    "reader": "`rheostat status`, `signals`, `plan`",
-    "operator": "`rheostat pause`, `resume`, `override`",
-    "calibrator": "`rheostat quotas measure`, `calibrate`",
+# The user of each role, in the order of the table.
+USERS = ("creator", "collector", "stream", "tuner", "dry", "learner", "reader", "operator", "calibrator")
+ROLE_OF = dict(zip(USERS, ROLES, strict=True))
+KINDS = {
+    ResourceKind.CLUSTER: ResourceType.CLUSTER,
+    ResourceKind.TOPIC: ResourceType.TOPIC,
+    ResourceKind.GROUP: ResourceType.GROUP,
+    ResourceKind.TRANSACTIONAL_ID: ResourceType.TRANSACTIONAL_ID,
 }
-KINDS = {"Topic": ResourceType.TOPIC, "Group": ResourceType.GROUP, "TransactionalId": ResourceType.TRANSACTIONAL_ID}
 
 
-def rows(heading: str) -> list[tuple[list[str], str]]:
-    """Returns the rights and resources of a section's table."""
-    section = PAGE.split(f"\n## {heading}\n")[1].split("\n## ")[0]
-    cells = [
-        [cell.strip() for cell in line.strip("|").split("|")] for line in section.splitlines() if line.startswith("|")
-    ]
-    return [(operations.split(", "), resource) for operations, resource, *_ in cells[2:]]
-
-
-def acls(user: str, operations: list[str], resource: str, prefix: str = PREFIX) -> Iterator[ACL]:
+def acls(user: str, permission: Permission, prefix: str = PREFIX) -> Iterator[ACL]:
     """Returns the ACLs of one row."""
-    kind, _, rest = resource.partition(" ")
-    name = rest.removeprefix("prefix ").strip("`").replace("<prefix>", prefix).replace("<cluster>", CLUSTER)
-    prefixed = rest.startswith("prefix ") or name.endswith(".*")
-    pattern = ACLResourcePatternType.PREFIXED if prefixed else ACLResourcePatternType.LITERAL
-    at = (
-        ResourcePattern(ResourceType.CLUSTER, "kafka-cluster", ACLResourcePatternType.LITERAL)
-        if kind == "Cluster"
-        else ResourcePattern(KINDS[kind], name.removesuffix("*") if prefixed else name, pattern)
-    )
-    for operation in operations:
+    name = permission.name.replace("<prefix>", prefix).replace("<cluster>", CLUSTER) or "kafka-cluster"
+    pattern = ACLResourcePatternType.PREFIXED if permission.is_prefix else ACLResourcePatternType.LITERAL
+    at = ResourcePattern(KINDS[permission.kind], name, pattern)
+    for operation in permission.operations:
         code = getattr(ACLOperation, re.sub(r"(?<=[a-z])(?=[A-Z])", "_", operation).upper())
         yield ACL(f"User:{user}", "*", code, ACLPermissionType.ALLOW, at)

@@ -87,9 +87,7 @@ def seen(lab: Lab, move: None) -> Iterator[tuple[Collector, Seen]]:
     seen, stop = Seen(), threading.Event()
     kafka = lab.kafka_settings().model_copy(update={"request_timeout_s": TIMEOUT_S})
     with ClusterClient(kafka, "test-collector") as client, ClusterClient(kafka, "test-scan") as scan_client:
-        collector = Collector(
-            settings, "lab", CollectorConnections(client, scan_client), seen.publish, window_s=30
-        )
+        collector = Collector(settings, "lab", CollectorConnections(client, scan_client), seen.publish, window_s=30)
         thread = threading.Thread(target=collector.run, args=(stop,))
         thread.start()
         try:

@@ -1,4 +1,7 @@
-"""docs/reference/permissions.md on a cluster with an authorizer: each process runs with exactly the rights of its table."""
+"""The table of rights on a cluster with an authorizer: each process runs with exactly the rights of its role.
+
+docs/reference/permissions.md is made from the same table.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ import pytest
 import yaml
 from kafka.admin import ACL, ACLOperation, ACLPermissionType, ACLResourcePatternType, ResourcePattern, ResourceType
 from lab_parts import RHEOSTAT, Running, rheostat, running, until
-from permission_tables import CLUSTER, HEADINGS, PAGE, PREFIX, acls, rows
+from permission_tables import CLUSTER, PREFIX, ROLE_OF, USERS, acls
 
 from rheostat.lab.cluster import Lab, LabSpec
 from rheostat.lab.node import free_ports
@@ -24,7 +27,6 @@ from streaming.shared.contract import Topics, encode_history, history_key
 from streaming.shared.kafka import KafkaSettings, producer
 from streaming.shared.kafka.cluster import ClusterClient, MissingPermission
 from streaming.shared.kafka.topic_mutations import TopicMutationClient
-from streaming.shared.lease import lease_group
 from streaming.shared.topics import ensure_topics
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
@@ -33,19 +35,14 @@ from week_cases import history_week
 
 TOPICS = Topics.with_prefix(PREFIX)
 # One broker: a right is then effective everywhere as soon as it is anywhere.
-LAB = LabSpec(brokers=1, users={name: f"pw-{name}" for name in (*HEADINGS, "stranger")})
+LAB = LabSpec(brokers=1, users={name: f"pw-{name}" for name in (*USERS, "stranger")})
 STARTED_S_MAX = 60.0
 
 
 @pytest.fixture(scope="module", autouse=True)
 def granted(lab: Lab) -> None:
     """Grants each table to a user of its own; then the user "creator" creates the topics."""
-    every = [
-        acl
-        for user, heading in HEADINGS.items()
-        for operations, resource in rows(heading)
-        for acl in acls(user, operations, resource)
-    ]
+    every = [acl for user, role in ROLE_OF.items() for right in role.permissions for acl in acls(user, right)]
     with lab.admin() as admin:
         admin.create_acls(every)
 
@@ -251,8 +248,3 @@ def test_doctor_names_other_principals_with_write_rights(lab: Lab, tmp_path: Pat
     assert "User:learner: each may give a tuner false usual latencies" in lines[TOPICS.profiles]
     assert "User:dry: each may change which settings a tuner regards as rheostat's own" in lines[TOPICS.journal]
     assert "User:reader" not in "".join(lines.values())
-
-
-def test_permission_tables_name_the_tuners_group_and_transactional_id() -> None:
-    for part in ("tuner", "collect", "stream"):
-        assert f"`{lease_group('<cluster>', part)}`" in PAGE

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from lab_parts import until
-from permission_tables import HEADINGS, acls, rows
+from permission_tables import ROLE_OF, acls
 from story_kit import Running, make_topic, moving
 from tls_kit import Papers, papers
 
@@ -49,8 +49,7 @@ def server(signed: Papers) -> Iterator[TokenServer]:
 
 def grant_documented_rights(lab: Lab, prefix: str) -> None:
     every = [
-        acl for part in PARTS for operations, resource in rows(HEADINGS[part])
-        for acl in acls(CLIENT, operations, resource, prefix)
+        acl for part in PARTS for right in ROLE_OF[part].permissions for acl in acls(CLIENT, right, prefix)
     ]  # fmt: skip
     with lab.admin() as admin:
         admin.create_acls(every)

@@ -192,9 +192,7 @@ def test_standby_publishes_nothing_and_knows_the_brokers_when_it_takes_over(clus
     published, acts = list[Scrape](), threading.Event()
     settings = CollectorSettings(interval_s=1)
     cluster.moving = [MOVE]  # Its size is a sample, although no agent answers.
-    collector = Collector(
-        settings, "c", connections(cluster), published.append, window_s=30, may_act=acts.is_set
-    )
+    collector = Collector(settings, "c", connections(cluster), published.append, window_s=30, may_act=acts.is_set)
     collector.counts.scraped_at_s[1] = 5.0
     stop = threading.Event()
     thread = threading.Thread(target=collector.run, args=(stop,))
@@ -228,9 +226,7 @@ def test_record_of_a_collector_that_was_suspended_in_a_round_is_not_published(cl
     published, acts = list[Scrape](), threading.Event()
     cluster.moving = [MOVE]
     settings = CollectorSettings(interval_s=1)
-    collector = Collector(
-        settings, "c", connections(cluster), published.append, window_s=30, may_act=acts.is_set
-    )
+    collector = Collector(settings, "c", connections(cluster), published.append, window_s=30, may_act=acts.is_set)
     collector.round()
     assert (published, collector.counts.records) == ([], 0)
     acts.set()
