@@ -141,8 +141,19 @@ def check_nothing_runs(settings: Settings, scope: PurgeScope) -> None:
 
 
 def _part_that_runs(client: ClusterClient, settings: Settings) -> str | None:
-    """Returns a part whose consumer group has members. A group that this user may not describe counts as empty."""
-    return next((part for part in _PARTS_WITH_LEASE if client.group_members(lease_group(settings.cluster, part))), None)
+    """Returns a part whose consumer group has members.
+
+    Raises:
+        MissingPermission: a group cannot be seen, so it is unknown whether a process runs.
+    """
+    for part in _PARTS_WITH_LEASE:
+        group = lease_group(settings.cluster, part)
+        members = client.group_members(group)
+        if members is None:
+            raise MissingPermission(f"Describe on Group {group}", "to describe the group")
+        if members:
+            return part
+    return None
 
 
 def _topic_that_grows(client: ClusterClient, settings: Settings, scope: PurgeScope) -> str | None:

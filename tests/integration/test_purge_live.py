@@ -111,7 +111,7 @@ def test_purge_restores_settings_then_leaves_nothing(lab: Lab, tmp_path: Path) -
     assert topics_of(lab) >= OWN
 
     with running(*RHEOSTAT, "collect", "--config", config, log=tmp_path / "collect.log") as run:
-        until(lambda: any(line["event"] == "collector started" for line in run.lines()), 60, "the collector runs")
+        until(lambda: any(line["event"] == "the collector acts" for line in run.lines()), 60, "the collector runs")
         refused = rheostat("release", "--purge", "--yes", "--config", config)
         assert refused.returncode == EXIT_BAD_INPUT
         assert f"the consumer group {lease_group('lab', 'collect')} has members, so a collector runs" in refused.stderr
