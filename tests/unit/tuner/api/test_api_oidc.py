@@ -196,7 +196,7 @@ def test_redirect_to_other_keys_is_not_followed(monkeypatch: pytest.MonkeyPatch)
         finally:
             keys.close()
     refused = f"{server.url}/jwks answers with the status 302; a redirect is not followed: set jwks_url to its target"
-    assert {line["error"] for line in logs} == {refused}
+    assert refused in {line["error"] for line in logs}
 
 
 def test_provider_that_never_answered_leaves_static_tokens() -> None:
