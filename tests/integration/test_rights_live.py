@@ -64,6 +64,7 @@ ON_TOPICS = ("Describe", "DescribeConfigs", "AlterConfigs")
 # ... and what its own topics need besides.
 ON_OWN_TOPICS = ("Create", "Read", "Write")
 LEASE = lease_group("lab")
+PART_LEASES = tuple(lease_group("lab", part) for part in ("collect", "stream"))
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -98,7 +99,8 @@ def grant_minimal(lab: Lab, user: str) -> None:
         grant(lab, user, operation, topic="*")
     for operation in ON_OWN_TOPICS:
         grant(lab, user, operation, topic=f"{user}.", prefixed=True)
-    grant(lab, user, "Read", other=(ResourceType.GROUP, LEASE))
+    for group in (LEASE, *PART_LEASES):
+        grant(lab, user, "Read", other=(ResourceType.GROUP, group))
     grant(lab, user, "Write", other=(ResourceType.TRANSACTIONAL_ID, LEASE))
 
 
@@ -269,12 +271,13 @@ def test_doctor_passes_with_minimal_rights(lab: Lab, tmp_path: Path) -> None:
 
     findings = doctor()
     assert {f["verdict"] for check, f in findings.items() if check != "quota window"} == {"ok"}
-    assert len([check for check in findings if check.startswith("right: ")]) == 10
+    assert len([check for check in findings if check.startswith("right: ")]) == 12
     assert findings["quota window"]["verdict"] == "advice"
     assert "replication.quota.window.num=3" in findings["quota window"]["do"]
     assert {f"JMX agent of node {n}" for n in (1, 100)} <= findings.keys()
 
 
+@pytest.mark.campaign
 @pytest.mark.timeout(500)  # Each of about 16 commands starts a JVM.
 def test_doctor_is_content_after_its_printed_commands(lab: Lab, tmp_path: Path) -> None:
     """Kafka's own tool runs the script that `doctor --print-acls` prints, for one user with all roles."""
@@ -341,6 +344,8 @@ def test_dry_run_needs_no_alter_rights(lab: Lab, tmp_path: Path) -> None:
         grant(lab, OBSERVER, operation, topic="*")
     for operation in ON_OWN_TOPICS:
         grant(lab, OBSERVER, operation, topic=f"{OBSERVER}.", prefixed=True)
+    for group in PART_LEASES:
+        grant(lab, OBSERVER, "Read", other=(ResourceType.GROUP, group))
     dry = load_settings(config_of(lab, OBSERVER, tmp_path, dry_run=True), {})
     until(lambda: failed(list(examine(dry, create=True))) == [], 10, "a dry run is content")
     advised = {
