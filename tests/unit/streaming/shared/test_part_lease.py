@@ -188,6 +188,7 @@ def test_standby_whose_group_falls_silent_continues_after_the_other_process() ->
     assert not rig.step(), "the time in which it was suspended does not count"
     while rig.part.stands_by():
         assert not rig.part.acts()
+        assert rig.now_s < 20 * UNANSWERED_S_MAX
         rig.step()
     assert rig.part.acts()
     assert rig.part.follows_another()
