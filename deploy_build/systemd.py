@@ -5,21 +5,32 @@ systemd has no way to share directives between units with different names, so th
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import get_args
+
+from pydantic import BaseModel, SecretStr
+
+from rheostat.config.settings import Settings, inner_model
 
 FOLDER = Path("deploy") / "systemd"
 _PROGRAM = "/opt/rheostat/bin/rheostat"
 _CONFIG = "/etc/rheostat/rheostat.yaml"
+
+
+def _secret_keys(model: type[BaseModel], section: str = "") -> Iterator[str]:
+    """Yields the keys of all secrets; without those in lists, which have no key."""
+    for name, field in model.model_fields.items():
+        inner = inner_model(field.annotation)
+        if inner is not None:
+            yield from _secret_keys(inner, f"{section}{name}.")
+        elif SecretStr in (field.annotation, *get_args(field.annotation)):
+            yield f"{section}{name}"
+
+
 # Secrets that an operator may put into /etc/credstore, by key. Each part checks the whole settings file, so each gets all.
-CREDENTIALS = (
-    "kafka.sasl_password",
-    "tuner.http.read_token",
-    "tuner.http.operate_token",
-    "collector.http.read_token",
-    "stream.http.read_token",
-    "learn.http.read_token",
-)
+CREDENTIALS = tuple(_secret_keys(Settings))
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +40,6 @@ class Unit:
     Attributes:
         command: of the program, with its options.
         ready: when systemd considers the unit started.
-        reloads: SIGHUP reloads the settings.
         java: a JVM runs in this unit. Its compiler writes code into memory and executes it.
         children: the unit restarts its processes itself.
     """
@@ -38,7 +48,6 @@ class Unit:
     description: str
     command: str
     ready: str
-    reloads: bool = False
     java: bool = False
     children: bool = False
 
@@ -49,7 +58,6 @@ UNITS = (
         "rheostat: collector, stream, tuner and learn",
         "run",
         "collector, stream and tuner are ready",
-        reloads=True,
         java=True,
         children=True,
     ),
@@ -71,7 +79,6 @@ UNITS = (
         "rheostat tuner: sets throttles and quotas",
         "tune --wait-for-cluster",
         "the first cycle has ended, or the tuner stands by for another one",
-        reloads=True,
     ),
     Unit(
         "rheostat-learn",
@@ -110,12 +117,11 @@ def render_unit(unit: Unit) -> str:
 
 
 def _life(unit: Unit) -> list[str]:
-    reload = ["ExecReload=/bin/kill -HUP $MAINPID"] if unit.reloads else []
     lines = [
         "Type=notify",
         f"# Ready: {unit.ready}.",
         f"ExecStart={_PROGRAM} {unit.command} --config {_CONFIG}",
-        *reload,
+        "ExecReload=/bin/kill -HUP $MAINPID",
         "# While the start goes on, the process extends this limit.",
         "TimeoutStartSec=2min",
         "TimeoutStopSec=30s",

@@ -6,9 +6,11 @@ other checks of the program, such as ranges. Secrets are no keys of `config` her
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from rheostat.config.settings import Settings
+from streaming.spark_conf import SECRET_NAME
 
 Schema = dict[str, Any]
 
@@ -110,12 +112,19 @@ def _part(**more: Schema) -> Schema:
 
 
 def _chart_needs() -> Schema:
-    endpoints = {
+    """Returns what the chart requires of the settings: what it reads itself, and no secret among the settings of Spark."""
+    endpoints: dict[str, Schema] = {
         section: {"type": "object", "required": ["http"], "properties": {"http": _ENDPOINT}}
         for section in ("collector", "stream", "learn", "tuner")
     }
+    endpoints["stream"]["properties"]["spark_conf"] = {"propertyNames": {"not": {"pattern": _in_any_case(SECRET_NAME)}}}
     kafka = {"type": "object", "properties": {"bootstrap_servers": {"type": "string", "minLength": 1}}}
     return {"type": "object", "required": list(endpoints), "properties": {**endpoints, "kafka": kafka}}
+
+
+def _in_any_case(expression: re.Pattern[str]) -> str:
+    """Returns the pattern for capital letters too. A JSON schema has no flag for this."""
+    return re.sub(r"(?<!\\)[a-z]", lambda letter: f"[{letter[0]}{letter[0].upper()}]", expression.pattern)
 
 
 def _plain(schema: Any, *, is_root: bool = False) -> Any:

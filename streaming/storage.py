@@ -86,11 +86,12 @@ def folders(settings: StreamSettings) -> tuple[StorageFolder, StorageFolder]:
 def folder_fault(folder: StorageFolder, free_bytes_min: int = START_BYTES_MIN) -> str | None:
     """Returns why the stream cannot write to a folder, with the remedy; None if it can."""
     existing = folder.existing
+    subject, remedy = _capitalised(str(folder)), _capitalised(_relocation_text(folder))
     if os.statvfs(existing).f_flag & os.ST_RDONLY:
         # No mount point is named: a mounted folder of the same disk, as containers have it, does not look like one.
-        return f"{folder} cannot be written: its file system is mounted read-only. {_relocation_sentence(folder)}"
+        return f"{subject} cannot be written: its file system is mounted read-only. {remedy}"
     if not existing.is_dir() or not os.access(existing, os.R_OK | os.W_OK | os.X_OK):
-        return f"{folder} cannot be written: {_ownership_text(existing)}. {_relocation_sentence(folder)}"
+        return f"{subject} cannot be written: {_ownership_text(existing)}. {remedy}"
     if folder.free_bytes < free_bytes_min:
         return full_message(folder)
     return None
@@ -177,13 +178,12 @@ def _user(uid: int) -> str:
         return f"uid {uid}"
 
 
-def _relocation_sentence(folder: StorageFolder) -> str:
-    text = _relocation_text(folder)
-    return text[:1].upper() + text[1:]
-
-
 def _relocation_text(folder: StorageFolder) -> str:
     return f"let {folder.setting} name a folder elsewhere that this user may write."
+
+
+def _capitalised(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _mb(n_bytes: int) -> str:

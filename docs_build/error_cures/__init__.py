@@ -47,7 +47,7 @@ DEFAULT_CURES: Mapping[str, str] = MappingProxyType(
         "NotConfirmedError": "repeat the command and confirm it, or give `--yes`",
         "OlderRecordError": "use the version of rheostat that wrote the record, or follow the "
         "[upgrade guide](../how-to/upgrade.md)",
-        "PemError": "convert the file as the message says",
+        "PemError": "let this user read the file, or convert it as the message says",
         "PortError": "stop what listens at that address, or set another `tuner.http.port`",
         "ProbeFailed": "compare `kafka.bootstrap_servers` and the security settings with the listener of the broker",
         "SetupError": "install or correct on this machine what the message names",

@@ -18,6 +18,7 @@ from rheostat.connectivity.connection import KafkaExchange, ProbeFailed, ProbeOu
 from streaming.shared import kafka_names
 from streaming.shared.kafka import KafkaSettings
 from streaming.shared.kafka.secrets import LoginError
+from streaming.shared.kafka.settings import PemError
 
 _WITH_TLS = ("SSL", "SASL_SSL")
 
@@ -71,6 +72,7 @@ def _start_tls(plain: socket.socket, kafka: KafkaSettings, server: str, until_s:
         return plain
     set_deadline(plain, until_s)
     try:
+        kafka.check_files()
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         if kafka.ssl_cafile is None:
             context.load_default_certs()
@@ -78,6 +80,8 @@ def _start_tls(plain: socket.socket, kafka: KafkaSettings, server: str, until_s:
             context.load_verify_locations(kafka.ssl_cafile)
         if kafka.ssl_certfile is not None:
             context.load_cert_chain(kafka.ssl_certfile, kafka.ssl_keyfile)
+    except PemError as error:
+        raise ProbeFailed(ProbeOutcome.TLS, str(error)) from error
     except (OSError, ValueError) as error:
         raise ProbeFailed(
             ProbeOutcome.TLS, f"the files in kafka.ssl_cafile, ssl_certfile, ssl_keyfile cannot be used: {error}"

@@ -115,7 +115,9 @@ def _run_part(
     threads = ThreadWatch(on_vital_end=stop.set)
     threads.install()
     manager = ServiceManager.from_environment(os.environ)
-    if not wait:
+    if wait:
+        services.check_files(settings)
+    else:
         services.probe(settings)
     watch.serve_reloads()
     reload_on_hangup(watch.request_reload, stop)

@@ -287,7 +287,7 @@ def test_read_only_checkpoint_is_named(image: str, config_dir: Path, tmp_path: P
     container.with_volume_mapping(str(config_dir), str(Path(CONFIG).parent), "ro")
     container.with_volume_mapping(str(checkpoint), f"{STATE}/checkpoint", "ro")
     assert_refused(
-        container, 1, f"the checkpoint {STATE}/checkpoint cannot be written: its file system is mounted read-only"
+        container, 1, f"The checkpoint {STATE}/checkpoint cannot be written: its file system is mounted read-only"
     )
 
 

@@ -38,7 +38,7 @@ class HttpSettings(BaseModel):
     )
     oidc: OidcSettings | None = Field(
         default=None,
-        description="also accepts the tokens of an OpenID Connect provider; needs rheostat[oidc]",
+        description="also accepts the tokens of an OpenID Connect provider; needs rheostat with the extra oidc",
     )
     tls_certfile: str | None = Field(
         default=None, description="PEM file with the certificate; if set, the server uses HTTPS"

@@ -89,7 +89,9 @@ def _verifier(oidc: OidcSettings | None) -> TokenVerifier | None:
         from tuner.api.oidc import OidcVerifier
         from tuner.api.oidc_keys import ProviderKeys
     except ImportError as error:
-        raise CredentialsError(f"tuner.http.oidc needs further libraries ({error}): install rheostat[oidc]") from error
+        raise CredentialsError(
+            f"tuner.http.oidc needs further libraries ({error}): install rheostat with the extra oidc"
+        ) from error
     return OidcVerifier(oidc, ProviderKeys(oidc.jwks_url, oidc.jwks_file, oidc.jwks_cafile))
 
 

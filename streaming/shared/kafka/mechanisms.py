@@ -55,7 +55,8 @@ def _explained(call: Callable[[], Any]) -> Any:
         return call()
     except RuntimeError as error:
         raise LoginError(
-            "kafka.sasl_mechanism GSSAPI needs the Python package gssapi and the library libgssapi_krb5: install rheostat[kerberos]"
+            "kafka.sasl_mechanism GSSAPI needs the Python package gssapi and the library libgssapi_krb5: install rheostat "
+            "with the extra kerberos"
         ) from error
     except Exception as error:
         raise LoginError(

@@ -18,6 +18,7 @@ from streaming.shared.unit_settings import Seconds
 _JAVA = "org.apache.kafka.common.security"
 # A class of the kernel's jar, which Spark's driver and executors load.
 _TOKEN_LOGIN = "rheostat.stream.TokenLogin"
+_TLS_FILES = ("ssl_cafile", "ssl_certfile", "ssl_keyfile")
 _TOKEN_ORIGINS = ("sasl_oauth_token_endpoint", "sasl_oauth_token_file", "sasl_oauth_token_provider")
 
 
@@ -177,6 +178,17 @@ class KafkaSettings(BaseModel):
         elif self.uses_sasl and self.sasl_mechanism == "OAUTHBEARER":
             ClientTokens(self._token_origin()).token()
 
+    def check_files(self) -> None:
+        """Checks that the certificates and the key can be read, because kafka-python names no file.
+
+        Raises:
+            PemError: a file cannot be read.
+        """
+        if self.security_protocol.endswith("SSL"):
+            for name in _TLS_FILES:
+                if (path := getattr(self, name)) is not None:
+                    _text_of(name, path)
+
     def kafka_python_arguments(self) -> dict[str, Any]:
         """Returns the keyword arguments of every kafka-python client."""
         timeout_ms = int(self.request_timeout_s * 1000)
@@ -201,7 +213,7 @@ class KafkaSettings(BaseModel):
                 # The Kerberos library has no other way to name a keytab. The tickets stay in this process's memory.
                 os.environ["KRB5_CLIENT_KTNAME"] = self.sasl_kerberos_keytab
                 os.environ["KRB5CCNAME"] = "MEMORY:rheostat"
-        for name in ("ssl_cafile", "ssl_certfile", "ssl_keyfile"):
+        for name in _TLS_FILES:
             if getattr(self, name) is not None:
                 config[name] = getattr(self, name)
         return config
@@ -271,13 +283,17 @@ def _quoted(text: str) -> str:
     return f'"{escaped}"'
 
 
-def _pem(setting: str, path: str, kind: str) -> str:
-    """Returns the PEM blocks of one kind, joined. Text between the blocks is dropped, because it may not be ASCII."""
+def _text_of(setting: str, path: str) -> str:
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
-            text = file.read()
+            return file.read()
     except OSError as error:
         raise PemError(f"kafka.{setting}: {path} cannot be read: {error.strerror}") from error
+
+
+def _pem(setting: str, path: str, kind: str) -> str:
+    """Returns the PEM blocks of one kind, joined. Text between the blocks is dropped, because it may not be ASCII."""
+    text = _text_of(setting, path)
     blocks = re.findall(rf"-----BEGIN {kind}-----.*?-----END {kind}-----", text, re.DOTALL)
     if blocks:
         return "\n".join(blocks)

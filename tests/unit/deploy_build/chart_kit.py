@@ -41,14 +41,15 @@ def guide_values() -> list[dict[str, Any]]:
 
 def releases() -> dict[str, Release]:
     """Returns the releases to test, by a name that says what is special."""
-    first, monitoring, https = guide_values()
+    first, spark, monitoring, https = guide_values()
     own_user = {"kafkaUser": "rheostat-x", "kafkaPassword": {"name": "x", "key": "password"}}
     values = {
         "defaults": {},
         "guide": first,
         "guide with monitoring": merged(first, monitoring),
+        "guide with spark": merged(first, spark),
         "guide with https": merged(first, https),
-        "guide with all": merged(first, monitoring, https),
+        "guide with all": merged(first, spark, monitoring, https),
         "strimzi": yaml.safe_load((ROOT / "deploy" / "kubernetes" / "strimzi" / "values.yaml").read_text()),
         "own users": merged(first, dict.fromkeys(PARTS, own_user)),
         "more memory": {

@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from functools import cache, partial
+from functools import cache, partial, reduce
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ import yaml
 from chart_kit import CHART, KAFKA, ROOT, Object, merged, releases, texts_in, workloads
 
 from deploy_build.helm import Release, Rendering, helm_is_here, render
+from deploy_build.systemd import CREDENTIALS
 from rheostat.config.settings import parse_settings
 from streaming.shared.process_metrics import installed_version
 
@@ -197,14 +198,14 @@ def test_settings_in_the_configmap_pass_the_check(objects: list[Object], tmp_pat
         assert settings.tuner.http.has_tokens
 
 
-@each_release
-def test_no_configmap_has_a_secret(objects: list[Object]) -> None:
-    for one in objects:
-        if one["kind"] == "ConfigMap" and "rheostat.yaml" in one["data"]:
-            assert not re.search(
-                r"^ *(sasl_password|read_token|operate_token|\w*secret):", one["data"]["rheostat.yaml"], re.M
-            )
-    assert not [one for one in objects if one["kind"] == "Secret"]
+def test_chart_refuses_each_secret_in_the_settings() -> None:
+    keys = [key.split(".") for key in CREDENTIALS]
+    assert keys
+    values = [reduce(lambda inner, name: {name: inner}, reversed(["config", *key]), "geheim") for key in keys]
+    renderings = render(CHART, [Release(values=merged(KAFKA, one)) for one in values])
+    for key, rendering in zip(keys, renderings, strict=True):
+        assert f"additional properties '{key[-1]}' not allowed" in rendering.error
+        assert rendering.files == {}
 
 
 def test_two_releases_in_one_namespace_share_no_object(objects_by_release: dict[str, list[Object]]) -> None:
@@ -299,6 +300,7 @@ def test_chart_and_image_have_the_version_of_the_project(objects_by_release: dic
         (merged(KAFKA, {"config": {"kafka": {"sasl_password": "geheim"}}}), "at '/config/kafka': additional properties 'sasl_password'"),
         (merged(KAFKA, {"config": {"tuner": {"http": {"operate_token": "geheim"}}}}), "additional properties 'operate_token'"),
         (merged(KAFKA, {"config": {"stream": {"master": "spark://s:7077"}}}), "config.stream.master: the chart runs Spark inside the stream's pod only"),
+        (merged(KAFKA, {"config": {"stream": {"spark_conf": {"spark.authenticate.Secret": "geheim"}}}}), "invalid propertyName 'spark.authenticate.Secret'"),
         (merged(KAFKA, {"config": {"tuner": {"dry_run": "maybe"}}}), "at '/config/tuner/dry_run': got string, want boolean"),
         (merged(KAFKA, {"config": {"tuner": {"cycle_s": [1]}}}), "at '/config/tuner/cycle_s'"),
         (merged(KAFKA, {"config": {"tuner": {"cylce_s": 1}}}), "at '/config/tuner': additional properties 'cylce_s'"),

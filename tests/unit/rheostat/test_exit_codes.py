@@ -141,6 +141,16 @@ def test_settings_that_cannot_be_read_are_bad_input(
     assert code_of(*arguments(path, settings)) == EXIT_BAD_INPUT
 
 
+@pytest.mark.parametrize("command", [("status",), ("tune",), ("tune", "--wait-for-cluster")], ids=" ".join)
+def test_certificate_that_cannot_be_read_is_bad_input(
+    command: tuple[str, ...], code_of: Callable[..., int], settings: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tls = "{security_protocol: SSL, ssl_cafile: /nonexistent/ca.pem, "
+    settings.write_text(SETTINGS.replace("kafka: {", f"kafka: {tls}"))
+    assert code_of(*command, "--config", settings) == EXIT_BAD_INPUT
+    assert "kafka.ssl_cafile: /nonexistent/ca.pem cannot be read: No such file or directory" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("path", WITH_A_CLUSTER, ids=" ".join)
 def test_cluster_that_does_not_answer_is_unreachable(
     path: tuple[str, ...], code_of: Callable[..., int], settings: Path

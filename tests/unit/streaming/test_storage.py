@@ -55,8 +55,9 @@ def test_fault_of_a_full_disk_names_file_system_and_need(mount: Mount) -> None:
 
 
 def test_fault_of_a_read_only_mount_says_so(mount: Mount) -> None:
-    text = folder_fault(checkpoint(mount("ro") / "checkpoint")) or ""
-    assert "is mounted read-only" in text
+    folder = mount("ro") / "checkpoint"
+    text = folder_fault(checkpoint(folder)) or ""
+    assert text.startswith(f"The checkpoint {folder} cannot be written: its file system is mounted read-only. ")
     assert "Let stream.checkpoint_dir name" in text
 
 
