@@ -171,16 +171,20 @@ def repeated_signals(signals: TopicReader) -> tuple[int, list[str]]:
 
 
 def missing_windows(signals: TopicReader, metrics: TopicReader, until_ms: int, slide_ms: int = 5000) -> list[str]:
-    """Returns the windows of brokers that end soonest after a scrape before ``until_ms``, and that have no signal."""
+    """Returns the windows of brokers that end soonest after a scrape before ``until_ms``, and that have no signal.
+
+    Windows before the first signal do not count: a stream without a checkpoint begins at the end of the metrics topic.
+    """
     ends = {
         (value["broker"], value["window_end_ms"]) for _, _, value in list(signals.records) if value["kind"] == "broker"
     }
+    first_ms = min(end for _, end in ends)
     expected = {
         (node, at_ms - at_ms % slide_ms + slide_ms)
         for node, times in scrape_times_ms(metrics).items()
         if any(node == broker for broker, _ in ends)
         for at_ms in times
-        if at_ms < until_ms
+        if first_ms <= at_ms < until_ms
     }
     return [f"{node}|{end}" for node, end in sorted(expected - ends)]
 
