@@ -36,7 +36,7 @@ class Release:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rendering:
-    """What Helm makes of a release.
+    """The result of rendering a release with Helm.
 
     Attributes:
         files: text by template.

@@ -35,7 +35,7 @@ CREDENTIALS = tuple(_secret_keys(Settings))
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """What distinguishes a unit from the others.
+    """The properties in which a unit differs from the others.
 
     Attributes:
         command: of the program, with its options.

@@ -112,7 +112,7 @@ def _part(**more: Schema) -> Schema:
 
 
 def _chart_needs() -> Schema:
-    """Returns what the chart requires of the settings: what it reads itself, and no secret among the settings of Spark."""
+    """Returns the chart's own rules for the settings: the keys that its templates need, and no secret in ``stream.spark_conf``."""
     endpoints: dict[str, Schema] = {
         section: {"type": "object", "required": ["http"], "properties": {"http": _ENDPOINT}}
         for section in ("collector", "stream", "learn", "tuner")

@@ -1,1 +1,1 @@
-"""The parts of benchmarks.soak: what it does to a cluster, and what it measures."""
+"""The parts of benchmarks.soak: the work that it gives to a cluster, and its measurements."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
 import kafka.errors
@@ -144,9 +145,11 @@ def test_mutation_quota_refuses_creations_and_is_removed(cluster: Lab) -> None:
         assert not any(quotas.alter_mutation_quotas({QuotaEntity(Default.DEFAULT): 1.0}).values())
         until(lambda: quotas.mutation_quotas()[QuotaEntity(Default.DEFAULT)] == 1.0, VISIBLE_S_MAX, "the lower quota")
 
-        def is_refused(number: list[int] = [0]) -> bool:  # noqa: B006 - counts the calls
-            number[0] += 1
-            topics = [NewTopic(f"storm-{number[0]}-{i}", num_partitions=10, replication_factor=1) for i in range(3)]
+        attempts = count()
+
+        def is_refused() -> bool:
+            attempt = next(attempts)
+            topics = [NewTopic(f"storm-{attempt}-{i}", num_partitions=10, replication_factor=1) for i in range(3)]
             try:
                 loader.create_topics(topics)
             except kafka.errors.ThrottlingQuotaExceededError:
