@@ -193,6 +193,10 @@ READ = Role(
         _topic("Read", f"{PREFIX}.journal", "decisions, running tuners"),
         _topic("Read", f"{PREFIX}.inputs", "optional: inputs of decisions, for `rheostat replay`"),
         _topic("Read", f"{PREFIX}.rejects", "optional: records that the stream refused"),
+        *(
+            _group(lease_group(CLUSTER, part), f"optional: which {name} is active", "Describe")
+            for part, name in (("collect", "collector"), ("stream", "stream"))
+        ),
     ),
 )
 OPERATE = Role(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from typing import Any
 
 import kafka.errors
@@ -21,7 +21,8 @@ from streaming.collector.loop import Collector, CollectorConnections
 from streaming.shared.contract import Scrape
 from streaming.shared.heartbeat import Heartbeat
 from streaming.shared.kafka import producer
-from streaming.shared.kafka.cluster import ClusterClient
+from streaming.shared.kafka.cluster import ClusterClient, ClusterError
+from streaming.shared.lease import lease_group
 from streaming.shared.part_lease import PartLease, part_lease
 from streaming.shared.process_metrics import ConfigState, ProcessMetricsCollector
 from streaming.shared.thread_watch import ThreadWatch
@@ -66,9 +67,7 @@ def run_collect(
         )
         sender = producer(settings.kafka, "rheostat-collector", max_block_ms=_BLOCK_MS_MAX, linger_ms=20)
         stack.callback(sender.close, timeout=5)
-        lease = stack.enter_context(
-            part_lease(settings.kafka, settings.cluster, "collect", settings.topic_names().metrics)
-        )
+        lease = stack.enter_context(_join(settings, connections.rounds))
         publish = _ScrapeSender(sender, settings.topic_names().metrics, settings.collector.interval_s, counts).publish
         collector = Collector(
             settings.collector,
@@ -84,6 +83,15 @@ def run_collect(
         round_s_max = settings.collector.interval_s + settings.collector.timeout_s
         step_s_max = _ROUNDS_MISSED_MAX * round_s_max
         collector.run(stop, lambda: _report_step(lease, heartbeat, step_s_max, measures=counts.active))
+
+
+def _join(settings: Settings, client: ClusterClient) -> AbstractContextManager[PartLease]:
+    try:
+        has_no_member = client.describe_members(lease_group(settings.cluster, "collect")) == []
+    except ClusterError:
+        has_no_member = False
+    topic = settings.topic_names().metrics
+    return part_lease(settings.kafka, settings.cluster, "collect", topic, begins_alone=has_no_member)
 
 
 def _report_step(lease: PartLease, heartbeat: Heartbeat, step_s_max: float, *, measures: bool) -> None:

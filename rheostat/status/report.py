@@ -22,6 +22,7 @@ from rheostat.run.services import probe
 from rheostat.status.active_tuner import tuner_json
 from rheostat.status.evaluation import StatusEvaluator, steps_of_active_tuner, steps_without_tuner
 from rheostat.status.journal import RING_SIZES, JournalState, read_journal_state
+from rheostat.status.lease_holders import NO_PARTS, read_parts
 from rheostat.status.log_dirs import read_log_dirs
 from rheostat.status.signal_history import SignalHistory
 from rheostat.tuner_presence import read_tuners
@@ -101,12 +102,15 @@ def read_status(settings: Settings) -> dict[str, Any]:
             log_dirs = read_log_dirs(client, live.brokers, fresh, journal.log_dirs.owned)
         except ClusterError as error:
             raise CommandError(str(error)) from error
+        parts = read_parts(client, settings.cluster, settings.topic_names())
     signals.merge_steps(_last_change_at_ms(journal))
     now_ms = round(time.time() * 1000)
     plans = plans_progress(settings, journal.plans, now_ms)
     # read_tuners waits for a new report if needed: with differing clocks only a new report proves that a tuner runs.
     tuners = read_tuners(settings, now_ms)
-    return status_json(settings, live, signals, journal, now_ms, tuners=tuners, plans=plans, log_dirs=log_dirs)
+    return status_json(
+        settings, live, signals, journal, now_ms, tuners=tuners, parts=parts, plans=plans, log_dirs=log_dirs
+    )
 
 
 def _last_change_at_ms(journal: JournalState) -> int:
@@ -143,6 +147,7 @@ def status_json(
     evaluator: StatusEvaluator | None = None,
     *,
     tuners: Sequence[TunerPresence] = (),
+    parts: Mapping[str, Any] = NO_PARTS,
     plans: Mapping[str, Progress] | None = None,
     log_dirs: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
@@ -151,6 +156,7 @@ def status_json(
     Args:
         evaluator: keeps state between calls; None: this is the only call.
         tuners: the running tuners, an active one first.
+        parts: the result of ``read_parts``.
         plans: the progress of the active plans.
         log_dirs: the copies between log directories.
     """
@@ -189,6 +195,7 @@ def status_json(
         "cluster": settings.cluster,
         "now_ms": now_ms,
         "tuner": tuner,
+        **parts,
         "schedule": views.schedule_json(schedule),
         **{key: api_status[key] for key in _API_STATUS_FIELDS},
         "throttles_managed": api_status["throttles_managed"] if journal.memory is not None else None,

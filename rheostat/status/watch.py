@@ -24,6 +24,7 @@ from rheostat.reassign.plan_input import open_client
 from rheostat.run.services import probe, stop_on_signals
 from rheostat.status.evaluation import StatusEvaluator
 from rheostat.status.journal import JournalFollower, JournalState
+from rheostat.status.lease_holders import NO_PARTS, read_parts
 from rheostat.status.log_dirs import copying_brokers, read_log_dirs
 from rheostat.status.plans import PlansPane
 from rheostat.status.report import status_json
@@ -77,6 +78,7 @@ def watch(settings: Settings, duration_s: float | None = None) -> int:
     tenants: dict[str, Any] | None = None
     status: dict[str, Any] | None = None
     plan_lines: list[str] = []
+    parts = NO_PARTS
     with ExitStack() as stack:
         connections = _Connections(settings, stack)
         cluster, signals = connections.cluster, connections.signals
@@ -93,7 +95,8 @@ def watch(settings: Settings, duration_s: float | None = None) -> int:
         for refresh in count():
             if stop.is_set():
                 break
-            live = _read_cluster(cluster, full=refresh % _FULL_READ_EVERY == 0)
+            is_full = refresh % _FULL_READ_EVERY == 0
+            live = _read_cluster(cluster, full=is_full)
             if isinstance(live, str):
                 trouble = live
             else:
@@ -101,9 +104,11 @@ def watch(settings: Settings, duration_s: float | None = None) -> int:
                 plan_lines = plans_pane.lines(state.plans if journal.is_complete else None)
                 tuners, plans = journal.tuners(now_ms), plans_pane.progress
                 log_dirs = _read_log_dirs(connections.client, signals, state, live)
+                parts = read_parts(connections.client, settings.cluster, topics) if is_full else parts
                 status = status_json(
-                    settings, live, signals, state, now_ms, evaluator, tuners=tuners, plans=plans, log_dirs=log_dirs
-                )
+                    settings, live, signals, state, now_ms, evaluator,
+                    tuners=tuners, parts=parts, plans=plans, log_dirs=log_dirs,
+                )  # fmt: skip
                 tenants = tenants_pane.evaluate(signals, journal.quotas, state.orders, now_ms, cluster.quota_windows)
                 rates.add(status)
             screen = render_screen(status, rates, trouble, plan_lines, tenants)

@@ -60,6 +60,25 @@ def lease_group(cluster: str, part: str = "tuner") -> str:
     return f"rheostat-{part}-{cluster}"
 
 
+def lease_client_id(part: str, host: str, process_id: int) -> str:
+    """Returns the client id of a member of the group, which tells operators where it runs.
+
+    Kafka puts client ids with other characters than letters, digits, "-", "_" and "." into quotes in the names of its metrics.
+
+    Args:
+        part: "collect" or "stream".
+    """
+    return f"rheostat-{part}-lease-{host}-{process_id}"
+
+
+def holder_in_client_id(part: str, client_id: str) -> str | None:
+    """Returns host and process id, ``host:pid``, from a client id of ``lease_client_id``; None if it is another client id."""
+    prefix = f"rheostat-{part}-lease-"
+    host, _, process_id = client_id.removeprefix(prefix).rpartition("-")
+    is_lease = client_id.startswith(prefix) and host != "" and process_id.isdigit()
+    return f"{host}:{process_id}" if is_lease else None
+
+
 def create_lease_consumer(
     kafka_: KafkaSettings, client_id: str, group: str, assignors: Sequence[type[AbstractPartitionAssignor]]
 ) -> KafkaConsumer:

@@ -7,6 +7,8 @@ window end. So this lease is less strict than the tuners', in favour of collecti
 - A process that the group has not answered for ``UNANSWERED_S_MAX`` acts. Otherwise no process would act if the holder restarts or
   fails while the coordinator is away, for example because its partition of ``__consumer_offsets`` is offline.
 - A process whose user has no right on the group acts, and logs the missing right.
+- A process may act until the group's first answer if the group has no member when the process starts (``begins_alone``). If two
+  hosts start at the same moment, both act for these seconds.
 - A holder that was suspended does not act until the group has answered it, or has been silent for that long.
 
 ``acts`` is cheap and may be called by any thread before each write. It also requires that the lease's thread has run within the
@@ -15,6 +17,8 @@ last seconds. So a process that was suspended writes nothing after it resumes, a
 
 from __future__ import annotations
 
+import os
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence, Set
@@ -31,7 +35,14 @@ from kafka.coordinator.assignors.abstract import (
 )
 
 from streaming.shared.kafka.settings import KafkaSettings
-from streaming.shared.lease import HEARTBEAT_S, SESSION_S, Lease, create_lease_consumer, lease_group
+from streaming.shared.lease import (
+    HEARTBEAT_S,
+    SESSION_S,
+    Lease,
+    create_lease_consumer,
+    lease_client_id,
+    lease_group,
+)
 from streaming.shared.teardown import named_teardown
 
 _POLL_S = 0.5
@@ -103,19 +114,28 @@ class PartLease:
     """The lease of this process. ``start`` starts its thread, and ``close`` leaves the group."""
 
     def __init__(
-        self, lease: Lease, part: str, *, note: str = "", monotonic: Callable[[], float] = time.monotonic
+        self,
+        lease: Lease,
+        part: str,
+        *,
+        note: str = "",
+        begins_alone: bool = False,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         """
         Args:
             part: "collector" or "stream", for log messages.
             note: identifies what this process continues from; see ``sign``.
+            begins_alone: the group had no member when this process started. So it acts until the group's first answer, for which
+                Kafka lets the first member of a group wait for 3 s.
         """
         self._lease = lease
         self._part = part
         self._note = note
         self._monotonic = monotonic
         self._log = structlog.get_logger(part)
-        self._acts = False
+        self._begins_alone = begins_alone
+        self._acts = begins_alone
         self._stands_by = False
         # Time since the group's last answer, without times in which this process was suspended.
         self._unanswered_s = 0.0
@@ -172,8 +192,11 @@ class PartLease:
         is_holder = self._lease.renew(_POLL_S)
         now_s = self._monotonic()
         was_suspended = now_s - self._renewed_s >= SUSPENDED_AFTER_S
-        acts = may_act_after_renewal(self._acts, self._lease, is_holder=is_holder, was_suspended=was_suspended)
         is_answered = self._lease.is_answered
+        self._begins_alone = self._begins_alone and not is_answered and not was_suspended
+        acts = self._begins_alone or may_act_after_renewal(
+            self._acts, self._lease, is_holder=is_holder, was_suspended=was_suspended
+        )
         if is_holder and self._note:
             acts = is_answered = self._handle_notes(is_new=not self._acts)
         # A step that takes long counts in part: the process may have been suspended, or was connecting while brokers are away.
@@ -245,16 +268,20 @@ class PartLease:
 
 
 @contextmanager
-def part_lease(kafka_: KafkaSettings, cluster: str, part: str, topic: str, *, note: str = "") -> Iterator[PartLease]:
+def part_lease(
+    kafka_: KafkaSettings, cluster: str, part: str, topic: str, *, note: str = "", begins_alone: bool = False
+) -> Iterator[PartLease]:
     """Joins the group of the cluster's collectors or streams; leaves it on exit.
 
     Args:
         part: "collect" or "stream".
         topic: a topic that the process may describe.
+        note, begins_alone: as for ``PartLease``.
     """
     group, holder = lease_group(cluster, part), "collector" if part == "collect" else part
-    create = partial(create_lease_consumer, kafka_, f"rheostat-{part}-lease", group, (SoleHolderAssignor,))
-    lease = PartLease(Lease(create, topic, group, holder=holder), holder, note=note)
+    client_id = lease_client_id(part, socket.gethostname(), os.getpid())
+    create = partial(create_lease_consumer, kafka_, client_id, group, (SoleHolderAssignor,))
+    lease = PartLease(Lease(create, topic, group, holder=holder), holder, note=note, begins_alone=begins_alone)
     lease.start()
     try:
         yield lease

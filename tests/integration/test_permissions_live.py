@@ -145,6 +145,8 @@ def test_each_process_runs_with_the_rights_of_its_table(lab: Lab, tmp_path: Path
         said = rheostat("status", "--config", files["reader"], "--json")
         assert "User:" not in said.stderr
         assert '"paused"' in said.stdout or "pause" in said.stdout, said.stdout + said.stderr
+        active = {part: json.loads(said.stdout)[part]["state"] for part in ("collector", "stream")}
+        assert active == {"collector": "active", "stream": "active"}
         resumed = rheostat("resume", "--config", files["operator"])
         assert resumed.returncode == 0, resumed.stdout + resumed.stderr
         for run in (collect, stream, tune, dry, learn):

@@ -1,4 +1,4 @@
-"""Of two collectors of a cluster one scrapes. The other takes over from one that is killed, and from one that is suspended."""
+"""One of two collectors of a cluster scrapes. The other takes over from one that is killed, and from one that is suspended."""
 
 from __future__ import annotations
 
@@ -6,13 +6,17 @@ import signal
 import time
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 from hosts_kit import TOPICS, Host, TopicReader, hosts, report, scrape_times_ms, wait_for
 from lab_parts import until
 
 from rheostat.lab.cluster import Lab, LabSpec
+from rheostat.status.lease_holders import read_parts
+from streaming.shared.kafka.cluster import ClusterClient
 
-LAB = LabSpec(brokers=1)
+# The first member of a group gets no answer for this long. Kafka's default is 3 s.
+LAB = LabSpec(brokers=1, settings={"group.initial.rebalance.delay.ms": "5000"})
 INTERVAL_S = 1
 TAKE_OVER_S_MAX = 13.0  # The session of 8 s, a heartbeat of the standby, and a round.
 RECORDS = "rheostat_collector_records_total"
@@ -24,11 +28,22 @@ def test_standby_collector_takes_over_from_a_suspended_and_from_a_killed_one(lab
     def records(host: Host) -> float:
         return host.metric("collector", RECORDS) or 0.0
 
-    with hosts(a, b):
+    with hosts(a, b), ClusterClient(lab.kafka_settings(), "test") as client:
+
+        def holders() -> dict[str, Any]:
+            found: dict[str, Any] = read_parts(client, "lab", TOPICS)["collector"]
+            return found
+
         a.start()
         wait_for(lambda: records(a) > 1, 20, "the first collector scrapes", a)
+        assert holders()["state"] == "none", "it does not wait for its group"
+        wait_for(lambda: holders()["state"] == "active", 20, "it gets the lease", a)
         b.start()
         wait_for(lambda: b.is_standby("collector"), 20, "the second is on standby", b)
+        assert a.run is not None
+        assert b.run is not None
+        holder, standbys = holders()["holder"], holders()["standbys"]
+        assert [name.rpartition(":")[2] for name in (holder, *standbys)] == [str(a.run.pid), str(b.run.pid)]
         with TopicReader(lab, TOPICS.metrics) as metrics:
             before = records(a)
             wait_for(lambda: records(a) > before + 1, 10, "the first goes on while the second joins", a)

@@ -136,14 +136,18 @@ class RateWatch:
 
     def __init__(self, client: ClusterClient) -> None:
         self._client = client
-        self.seen: list[dict[BrokerSide, int]] = []
+        self.seen: list[tuple[int, dict[BrokerSide, int]]] = []  # With the time of the look, epoch ms.
 
     def look(self) -> dict[BrokerSide, int]:
         live = ClusterReader(self._client).snapshot(full=False)
         assert isinstance(live, LiveCluster), live
         rates = {side: rate.bytes_per_s for side, rate in live.rates.items() if rate.is_set_on_broker}
-        self.seen.append(rates)
+        self.seen.append((now_ms(), rates))
         return rates
+
+    def lowest(self) -> tuple[int, int]:
+        """Returns the lowest throttle of the move's source, in bytes/s, and when it was seen."""
+        return min((rates.get(SOURCE, 0), at_ms) for at_ms, rates in self.seen)
 
 
 @pytest.mark.campaign
@@ -182,10 +186,13 @@ def test_rolling_upgrade_of_two_hosts_changes_nothing_for_a_running_move(tmp_pat
                 )
                 wait_for(lambda host=staying: watched(lambda: has_signals(host)), 60, "signals go on", staying)
             assert moving(client), "the move has ended before the upgrade: make it longer"
-            lowest = min(rates[SOURCE] for rates in watch.seen)
+            lowest, lowest_at_ms = watch.lowest()
             entries = last_entries(load_settings(a.config, {}), 2000)
             reasons = {entry.reason for entry in entries if entry.at_ms >= began_ms}
-            report(f"{len(watch.seen)} looks; lowest throttle {lowest / MB:.1f} MB/s of {CEILING / MB:.1f}; {reasons}")
+            report(
+                f"{len(watch.seen)} looks; lowest throttle {lowest / MB:.1f} MB/s of {CEILING / MB:.1f} after "
+                f"{(lowest_at_ms - began_ms) / 1000:.0f} s; {reasons}"
+            )
             check_records(signals, metrics, now_ms() - 10_000)
             # A tuner that has just begun may steer a little lower until it has measured for some cycles.
             assert lowest >= CEILING / 2

@@ -14,6 +14,7 @@ from streaming.shared.kafka.values import (
     Change,
     ClusterError,
     ConfigValue,
+    GroupMember,
     InvalidConfig,
     MissingPermission,
     Subtract,
@@ -119,6 +120,17 @@ def read_configs(answer: Any, right: str) -> dict[str, dict[str, ConfigValue]]:
             if c.value is not None and c.config_source != kafka_names.SOURCE_DEFAULT
         }
     return configs
+
+
+def read_group_member(member: Mapping[str, Any]) -> GroupMember:
+    """Returns a member of a consumer group, from kafka-python's description. During a rebalance it has no metadata yet."""
+    subscription, assignment = member["member_metadata"] or {}, member["member_assignment"] or {}
+    return GroupMember(
+        client_id=str(member["client_id"]),
+        address=str(member["client_host"]).removeprefix("/"),
+        topics=frozenset(subscription.get("topics", ())),
+        assigned_topics=frozenset(p["topic"] for p in assignment.get("assigned_partitions", ()) if p["partitions"]),
+    )
 
 
 def alter_operations(configs: Mapping[str, Change]) -> list[tuple[str, int, str | None]]:

@@ -38,6 +38,7 @@ from streaming.shared.kafka.answers import (
     raise_for_code,
     read_alter_result,
     read_configs,
+    read_group_member,
     read_log_dir_copies,
     read_log_sizes,
     read_or_error,
@@ -50,6 +51,7 @@ from streaming.shared.kafka.values import (
     ClusterError,
     ConfigValue,
     Endpoint,
+    GroupMember,
     MissingPermission,
     PartitionState,
     Subtract,
@@ -72,6 +74,7 @@ __all__ = [
     "ClusterError",
     "ConfigValue",
     "Endpoint",
+    "GroupMember",
     "MissingPermission",
     "PartitionState",
     "Subtract",
@@ -244,11 +247,20 @@ class ClusterClient:
         """Returns the number of members of a consumer group; None if the right to describe it is missing.
 
         Raises:
+            ClusterError: as ``describe_members``.
+        """
+        members = self.describe_members(group)
+        return None if members is None else len(members)
+
+    def describe_members(self, group: str) -> list[GroupMember] | None:
+        """Returns the members of a consumer group; None if the right to describe it is missing.
+
+        Raises:
             ClusterError: the group cannot be described for another reason, which may be temporary (a coordinator that is starting).
         """
         try:
             if not self.partitions([kafka_names.GROUPS_TOPIC]):
-                return 0  # The cluster has never had a group.
+                return []  # The cluster has never had a group.
             description = self._connection.call("describe a group", lambda admin: admin.describe_groups([group])).get(
                 group, {}
             )
@@ -259,7 +271,7 @@ class ClusterClient:
             return None
         if error and kafka.errors.GroupIdNotFoundError.__name__ not in error:
             raise ClusterError(f"group {group} cannot be described: {error}")
-        return len(description.get("members") or ())
+        return [read_group_member(member) for member in description.get("members") or ()]
 
     def reassignments(self) -> list[PartitionState]:
         """Returns the partitions being reassigned, with leader and ISR from current metadata.

@@ -33,6 +33,22 @@ class Endpoint:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupMember:
+    """A member of a consumer group.
+
+    Attributes:
+        address: the address from which the group's coordinator sees the member.
+        topics: the topics to which it has subscribed; empty during a rebalance.
+        assigned_topics: the topics of which it has a partition; empty during a rebalance.
+    """
+
+    client_id: str
+    address: str
+    topics: frozenset[str]
+    assigned_topics: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
 class PartitionState:
     topic: str
     partition: int

@@ -135,7 +135,9 @@ def status_of(hostile: str) -> dict[str, Any]:
     plan = {"plan": hostile, "desired": hostile, "partitions": 1, "moving": 1, "blockers": [hostile]}
     return {
         "cluster": hostile, "schedule": None, "now_ms": NOW_MS, "headline": hostile, "done_ratio": 0.5, "eta_s": 60, "ends_at_ms": NOW_MS,
-        "tuner": tuner_json((tuner, tuner), 5e7), "stalled_brokers": [1], "infeasible": [{"broker": 1, "side": "leader"}],
+        "tuner": tuner_json((tuner, tuner), 5e7),
+        "collector": {"state": "active", "holder": hostile, "standbys": [hostile], "problem": None},
+        "stream": {"state": "unknown", "holder": None, "standbys": [], "problem": hostile}, "stalled_brokers": [1], "infeasible": [{"broker": 1, "side": "leader"}],
         "rate_bytes_per_s_max": 1e6, "brokers": [broker], "destinations": [onto], "next": [hostile], "throttle_decisions": [entry],
         "moves": [{"topic": hostile, "partition": 0, "leader": 1, "adding": [2], "removing": []}],
         "remaining_bytes_by_broker": {"2": 1e6}, "plans": [plan], "unreadable_records": [hostile],

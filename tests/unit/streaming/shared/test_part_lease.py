@@ -134,11 +134,11 @@ def test_may_act_after_renewal(acts: bool, lease: FakeLease, was_suspended: bool
 
 
 class Rig:
-    def __init__(self, note: str = "") -> None:
+    def __init__(self, note: str = "", *, begins_alone: bool = False) -> None:
         self.now_s = 0.0
         self.lease = FakeLease()
         lease: Any = self.lease
-        self.part = PartLease(lease, "stream", note=note, monotonic=lambda: self.now_s)
+        self.part = PartLease(lease, "stream", note=note, begins_alone=begins_alone, monotonic=lambda: self.now_s)
 
     def step(self, after_s: float = 0.5) -> bool:
         self.now_s += after_s
@@ -175,6 +175,31 @@ def test_process_that_its_group_never_answers_acts_after_a_while_and_is_no_stand
     rig.lease.is_answered = True
     assert not rig.step(), "another process has the lease"
     assert rig.part.stands_by()
+
+
+@pytest.mark.parametrize("gets_lease", [True, False])
+def test_process_that_begins_alone_acts_until_the_first_answer(gets_lease: bool) -> None:
+    rig = Rig(begins_alone=True)
+    rig.lease.is_answered = False
+    assert rig.part.acts(), "before the first step"
+    assert all(rig.step() for _ in range(8))
+    rig.lease.is_answered = True
+    rig.hold(holds=gets_lease)
+    assert rig.step() is gets_lease
+    assert rig.part.stands_by() is not gets_lease
+    rig.hold(holds=False)
+    rig.lease.is_answered = False
+    assert not rig.step(), "it began alone only once"
+
+
+def test_process_that_begins_alone_and_is_suspended_waits() -> None:
+    rig = Rig(begins_alone=True)
+    rig.lease.is_answered = False
+    assert rig.step()
+    rig.now_s += SUSPENDED_AFTER_S
+    assert not rig.part.acts()
+    assert not rig.step(0.0)
+    assert not rig.step()
 
 
 def test_standby_whose_group_falls_silent_continues_after_the_other_process() -> None:
