@@ -15,10 +15,12 @@ from tuner.runtime.observe.cluster_reader import ClusterReader
 
 THROTTLE_BYTES_PER_S = 4_500_000
 WRITES_BYTES_PER_S = 3_000_000
+# Also on a busy machine, where Spark needs minutes to start.
+SETTLED_S_MAX = 300
 
 
 @pytest.mark.campaign
-@pytest.mark.timeout(420)
+@pytest.mark.timeout(900)
 def test_stalled_move_is_rescued_and_nothing_is_left(cluster: Lab) -> None:
     topic = "stalled"
     make_topic(cluster, topic, {p: [1, 2] for p in range(4)}, 120)
@@ -42,8 +44,8 @@ def test_stalled_move_is_rescued_and_nothing_is_left(cluster: Lab) -> None:
             str(THROTTLE_BYTES_PER_S),
         )
         with running(cluster) as rheostat:
-            rheostat.until("the stall is found", lambda: rheostat.decided("stalled_below_steady_state"), 120)
-            rheostat.until("the move ends", lambda: not moving(client), 150)
+            rheostat.until("the stall is found", lambda: rheostat.decided("stalled_below_steady_state"), SETTLED_S_MAX)
+            rheostat.until("the move ends", lambda: not moving(client), SETTLED_S_MAX)
 
             def nothing_is_left() -> bool:
                 live = ClusterReader(client).snapshot(full=True)
