@@ -141,15 +141,18 @@ def first_fresh_signal_s(signals: TopicReader, since_ms: int) -> float | None:
     return None if first_ms is None else (first_ms - since_ms) / 1000
 
 
-def scrape_times_ms(metrics: TopicReader) -> dict[int, list[int]]:
+def scrape_times_ms(metrics: TopicReader, *, by_kafka: bool = False) -> dict[int, list[int]]:
     """Returns the times of the scrapes of each broker, in order.
 
     A record without the values of the broker's agent is none: the agent has not answered in time, as on a busy machine.
+
+    Args:
+        by_kafka: the times at which Kafka appended the records, which decide on their windows; otherwise those of the collector.
     """
     times = defaultdict(list)
-    for _, _, value in list(metrics.records):
+    for appended_ms, _, value in list(metrics.records):
         if any(sample["n"] == Metric.CLIENT_IN for sample in value["samples"]):
-            times[value["node"]].append(value["ts"])
+            times[value["node"]].append(appended_ms if by_kafka else value["ts"])
     return {node: sorted(found) for node, found in times.items()}
 
 
@@ -171,7 +174,7 @@ def repeated_signals(signals: TopicReader) -> tuple[int, list[str]]:
 
 
 def missing_windows(signals: TopicReader, metrics: TopicReader, until_ms: int, slide_ms: int = 5000) -> list[str]:
-    """Returns the windows of brokers that end soonest after a scrape before ``until_ms``, and that have no signal.
+    """Returns the windows of brokers that end soonest after a scrape's record of before ``until_ms``, and that have no signal.
 
     Windows before the first signal do not count: a stream without a checkpoint begins at the end of the metrics topic.
     """
@@ -181,7 +184,7 @@ def missing_windows(signals: TopicReader, metrics: TopicReader, until_ms: int, s
     first_ms = min(end for _, end in ends)
     expected = {
         (node, at_ms - at_ms % slide_ms + slide_ms)
-        for node, times in scrape_times_ms(metrics).items()
+        for node, times in scrape_times_ms(metrics, by_kafka=True).items()
         if any(node == broker for broker, _ in ends)
         for at_ms in times
         if first_ms <= at_ms < until_ms
