@@ -45,7 +45,7 @@ LISTS = LIST_KEYS[Side.LEADER]
 RATE = 5 * MB
 SLOW_BYTES_PER_S = 300_000
 PRELOAD_BYTES = 30 * MB
-VISIBLE_S_MAX = 10.0
+VISIBLE_S_MAX = 30.0  # Kafka shows a change within a second; on a busy machine it takes longer.
 # Kafka registers it, and never has a number for it.
 NEVER_A_NUMBER = {Metric.MUTATION_THROTTLE_TIME}
 
