@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -108,7 +109,7 @@ def test_python_clients_log_in_with_the_keytab(kerberos_lab: Lab, kerberos: Kerb
     assert found.outcome is ProbeOutcome.OPEN, found
     with ClusterClient(settings, "test") as client:
         assert [e.node for e in client.brokers()] == [1]
-        assert client.reassignments() == {}
+        assert client.reassignments() == []
 
 
 def test_java_client_logs_in_with_the_keytab(kerberos_lab: Lab, kerberos: Kerberos, tmp_path: Path) -> None:
@@ -127,12 +128,17 @@ def test_java_client_logs_in_with_the_keytab(kerberos_lab: Lab, kerberos: Kerber
 @pytest.mark.parametrize(
     ("other", "why"),
     [
-        ({"sasl_kerberos_service_name": "hdfs"}, "Server not found in Kerberos database"),
-        ({"sasl_kerberos_keytab": "/missing/keytab"}, "No Kerberos credentials available"),
+        (
+            {"sasl_kerberos_service_name": "hdfs"},
+            r"kafka\.sasl_mechanism GSSAPI: the Kerberos login failed: .*hdfs/localhost@TEST not found in Kerberos database",
+        ),
+        (
+            {"sasl_kerberos_keytab": "/missing/keytab"},
+            r"kafka\.sasl_kerberos_keytab: /missing/keytab cannot be read: No such file",
+        ),
     ],
 )
 def test_kerberos_fault_is_named(kerberos_lab: Lab, kerberos: Kerberos, other: dict[str, str], why: str) -> None:
     (found,) = probe_servers(settings_of(kerberos_lab, kerberos, **other))
     assert found.outcome is ProbeOutcome.NO_CREDENTIALS, found
-    assert "kafka.sasl_mechanism GSSAPI: the Kerberos login failed: " in found.text
-    assert why in found.text
+    assert re.search(why, found.text), found.text

@@ -28,11 +28,19 @@ def test_standby_collector_takes_over_from_a_suspended_and_from_a_killed_one(lab
     def records(host: Host) -> float:
         return host.metric("collector", RECORDS) or 0.0
 
+    def pid(host: Host) -> int:
+        assert host.run is not None
+        return host.run.pid
+
     with hosts(a, b), ClusterClient(lab.kafka_settings(), "test") as client:
 
         def holders() -> dict[str, Any]:
             found: dict[str, Any] = read_parts(client, "lab", TOPICS)["collector"]
             return found
+
+        def pids() -> list[int]:
+            found = holders()
+            return [int(name.rpartition(":")[2]) for name in (found["holder"], *found["standbys"]) if name]
 
         a.start()
         wait_for(lambda: records(a) > 1, 20, "the first collector scrapes", a)
@@ -40,10 +48,7 @@ def test_standby_collector_takes_over_from_a_suspended_and_from_a_killed_one(lab
         wait_for(lambda: holders()["state"] == "active", 20, "it gets the lease", a)
         b.start()
         wait_for(lambda: b.is_standby("collector"), 20, "the second is on standby", b)
-        assert a.run is not None
-        assert b.run is not None
-        holder, standbys = holders()["holder"], holders()["standbys"]
-        assert [name.rpartition(":")[2] for name in (holder, *standbys)] == [str(a.run.pid), str(b.run.pid)]
+        wait_for(lambda: pids() == [pid(a), pid(b)], 20, "the status names the holder and the standby", b)
         with TopicReader(lab, TOPICS.metrics) as metrics:
             before = records(a)
             wait_for(lambda: records(a) > before + 1, 10, "the first goes on while the second joins", a)

@@ -18,6 +18,21 @@ class LoginError(SaslAuthenticationFailedError):  # type: ignore[misc]  # kafka-
         return str(self.args[0])
 
 
+def check_readable(setting: str, path: str) -> None:
+    """Checks that a file can be opened.
+
+    Args:
+        setting: the key that names the file, for the message.
+
+    Raises:
+        LoginError: it cannot be opened.
+    """
+    try:
+        Path(path).open("rb").close()
+    except OSError as error:
+        raise LoginError(f"kafka.{setting}: {path} cannot be read: {error.strerror or error}") from error
+
+
 @dataclass(frozen=True, slots=True)
 class SecretFile:
     """A file whose only line is a secret. It is read for each login, so that a new secret needs no restart.

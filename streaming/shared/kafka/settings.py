@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, m
 from streaming.shared.addresses import is_https_or_local
 from streaming.shared.kafka.access_tokens import TokenEndpoint, TokenFile, TokenProvider
 from streaming.shared.kafka.mechanisms import WITH_PASSWORD
-from streaming.shared.kafka.secrets import SecretFile
+from streaming.shared.kafka.secrets import SecretFile, check_readable
 from streaming.shared.kafka.token_source import ClientTokens, java_token_file
 from streaming.shared.unit_settings import Seconds
 
@@ -166,7 +166,7 @@ class KafkaSettings(BaseModel):
         return _secret(self.sasl_password, "sasl_password_file", self.sasl_password_file)
 
     def check_login(self) -> None:
-        """Checks that the password or the token of a login is available. The check may wait for the token endpoint.
+        """Checks that the password, the token or the keytab of a login is available. The check may wait for the token endpoint.
 
         Raises:
             LoginError: it is not available; the text names the setting.
@@ -177,6 +177,9 @@ class KafkaSettings(BaseModel):
                 password.read()
         elif self.uses_sasl and self.sasl_mechanism == "OAUTHBEARER":
             ClientTokens(self._token_origin()).token()
+        elif self.uses_kerberos and self.sasl_kerberos_keytab is not None:
+            # The Kerberos library does not name the file.
+            check_readable("sasl_kerberos_keytab", self.sasl_kerberos_keytab)
 
     def check_files(self) -> None:
         """Checks that the certificates and the key can be read, because kafka-python names no file.

@@ -167,6 +167,15 @@ def test_java_reads_the_operators_token_file(tmp_path: Path) -> None:
     assert file.read_text() not in str(config)
 
 
+def test_keytab_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "keytab"
+    settings = login("GSSAPI", sasl_kerberos_principal="rheostat@TEST", sasl_kerberos_keytab=str(file))
+    with pytest.raises(LoginError, match=r"kafka\.sasl_kerberos_keytab: .*/keytab cannot be read: No such file"):
+        settings.check_login()
+    file.touch()
+    settings.check_login()
+
+
 def test_java_gets_the_keytab_or_the_ticket_cache() -> None:
     keytab = login("GSSAPI", sasl_kerberos_principal="rheostat@TEST", sasl_kerberos_keytab="/k")
     assert 'keyTab="/k" principal="rheostat@TEST"' in keytab.for_java()["sasl.jaas.config"]
