@@ -251,12 +251,18 @@ def topics(client: ClusterClient, settings: Settings, *, create: bool) -> Iterat
         )
     elif not complaints:
         yield Finding(_OWN_TOPICS, FindingVerdict.OK, ", ".join(present))
+    optional_reads = {
+        names.inputs: "Only `rheostat replay` needs it",
+        names.rejects: "It is only needed to look at records that the stream refused",
+    }
     for topic, operations in sorted(client.missing_operations(present).items()):
         for operation in operations:
             right = f"{operation} on Topic {topic}"
-            yield Finding(
+            finding = Finding(
                 f"right: {right}", FindingVerdict.FAILED, f"missing right: {right}", grant(right, settings.kafka)
             )
+            only_for = optional_reads.get(topic) if operation == "Read" else None
+            yield finding if only_for is None else _as_advice(finding, only_for)
 
 
 def names_on_record(settings: Settings, brokers: list[int]) -> Iterator[Finding]:

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from rheostat.config.settings import parse_settings
+from rheostat.config.settings import Settings, parse_settings
+from rheostat.doctor import cluster as doctor_cluster
 from rheostat.doctor.cluster import rights
 from rheostat.doctor.findings import Finding, FindingVerdict
 from streaming.shared import kafka_names
@@ -70,14 +71,17 @@ class Cluster:
         raise MissingPermission(right, "a call")
 
 
-def tried(cluster: Cluster, dry_run: str, *, create: bool) -> dict[str, Finding]:
-    client: Any = cluster
-    settings = parse_settings(
+def settings_of(dry_run: str = "") -> Settings:
+    return parse_settings(
         "cluster: c\nkafka: {bootstrap_servers: 'a:1'}\nstream: {checkpoint_dir: /x}\n"
         f"tuner: {{rate_bytes_per_s_max: 50MB/s{dry_run}}}\n",
         "f.yaml", {},
     )  # fmt: skip
-    return {finding.check: finding for finding in rights(client, [1], settings, create=create)}
+
+
+def tried(cluster: Cluster, dry_run: str, *, create: bool) -> dict[str, Finding]:
+    client: Any = cluster
+    return {finding.check: finding for finding in rights(client, [1], settings_of(dry_run), create=create)}
 
 
 @pytest.mark.parametrize(
@@ -111,3 +115,21 @@ def test_rights_for_which_kafka_creates_a_topic_wait_for_create() -> None:
 
     found = tried(cluster, ", dry_run: false", create=True)
     assert {found[check].verdict for check in COORDINATED} == {FindingVerdict.FAILED}
+
+
+def test_reads_that_only_commands_need_are_advice(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Topics(Cluster):
+        def missing_operations(self, topics: Iterable[str]) -> dict[str, list[str]]:
+            return {topic: ["Read", "Write"] for topic in topics}
+
+    for name, answer in {"missing_topics": [], "create_topics": None, "topic_complaints": []}.items():
+        monkeypatch.setattr(doctor_cluster, name, lambda *_, answer=answer, **__: answer)
+    client: Any = Topics(())
+    found = {finding.check: finding for finding in doctor_cluster.topics(client, settings_of(), create=False)}
+    for topic in ("inputs", "rejects"):
+        read = found[f"right: Read on Topic rheostat.{topic}"]
+        assert read.verdict is FindingVerdict.ADVICE
+        assert read.found.startswith(f"missing right: Read on Topic rheostat.{topic}. ")
+        assert f"--operation Read --topic 'rheostat.{topic}'" in read.do
+        assert found[f"right: Write on Topic rheostat.{topic}"].verdict is FindingVerdict.FAILED
+    assert found["right: Read on Topic rheostat.signals"].verdict is FindingVerdict.FAILED
