@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -12,6 +12,7 @@ from rheostat.errors import CommandError, UnreachableError
 from rheostat.run.services import probe
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError, PartitionState, Unreachable
 from streaming.shared.kafka.racks import broker_racks
+from streaming.shared.kafka.tiered import new_replica_bytes
 from tuner.core.reassignment_plan import TopicPartition
 
 _ATTEMPTS_MAX = 5
@@ -97,6 +98,14 @@ def read_layout(client: ClusterClient, settings: Settings, client_id: str) -> Cl
 def find_dead_leaders(layout: ClusterLayout) -> list[int]:
     """Returns the brokers that lead partitions although they are not alive."""
     return sorted({s.leader for s in layout.partitions.values() if s.leader >= 0} - layout.racks.keys())
+
+
+def read_copy_bytes(
+    client: ClusterClient, layout: ClusterLayout, topics: Collection[str], sizes: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, int]:
+    """Returns the bytes that a new replica of each partition of these topics copies; ``sizes`` are those of the leaders' logs."""
+    chosen = {key: size for key, size in sizes.items() if key[0] in topics}
+    return new_replica_bytes(client, chosen, {key: layout.partitions[key].leader for key in chosen})
 
 
 def read_log_bytes(client: ClusterClient, layout: ClusterLayout) -> dict[TopicPartition, int]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rheostat.config.settings import Settings
 from rheostat.errors import BadInputError, CommandError, UnreachableError
-from rheostat.plan.cluster_layout import ClusterLayout, read_layout, read_log_bytes
+from rheostat.plan.cluster_layout import ClusterLayout, read_copy_bytes, read_layout, read_log_bytes
 from rheostat.plan.estimate.sources import check_targets_exist, read_plan
 from rheostat.plan.write_rates import NoSignalsError, measure_write_rates
 from rheostat.run.services import probe
@@ -28,7 +28,7 @@ class PlanClusterState:
     """The state of the cluster that the checks of a plan need."""
 
     layout: ClusterLayout
-    size_bytes: Mapping[TopicPartition, int]  # Size of each partition's log on its leader.
+    size_bytes: Mapping[TopicPartition, int]  # Bytes that a new replica of each partition of the plan copies.
     disks: Mapping[int, tuple[Disk, ...]]  # Log directories of each broker that reports them.
     write_bytes_per_s: Mapping[TopicPartition, float]
     tuners: int | None  # Tuners that could execute the plan; None: not known.
@@ -96,7 +96,7 @@ def read_cluster_state(
         min_in_sync = {}
     return PlanClusterState(
         layout=layout,
-        size_bytes=read_log_bytes(client, layout),
+        size_bytes=read_copy_bytes(client, layout, topics, read_log_bytes(client, layout)),
         disks=disks,
         write_bytes_per_s=rates,
         tuners=tuners,

@@ -31,6 +31,7 @@ from streaming.shared import kafka_names
 from streaming.shared.contract import Metric, TopicPartition
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError, ConfigValue, PartitionState
 from streaming.shared.kafka.recovery import RecoveryFinder
+from streaming.shared.kafka.tiered import is_tiered, with_copied_bytes
 from streaming.shared.throttle_settings import LIST_KEYS, TopicThrottle
 
 CHUNK = 200  # Topics or brokers per request of a full scan; such a request takes some tens of milliseconds.
@@ -128,12 +129,16 @@ class AdminReader:
         copying = _with_recovering(client.reassignments(), self._recovering())
         self.move_began = self._moving is False and bool(copying)
         self._moving = bool(copying)
-        throttles = _throttles(client, self._listed_topics | scan.listed_topics | {s.topic for s in copying})
+        topics = self._listed_topics | scan.listed_topics | {s.topic for s in copying}
+        configs_by_topic = client.topic_configs(topics, [*LIST_KEYS.values(), kafka_names.REMOTE_STORAGE])
+        throttles = {topic: TopicThrottle.from_configs(configs) for topic, configs in configs_by_topic.items()}
         self._listed_topics = frozenset(_listed_topics(throttles))
         tracked = self._tracked_partitions(copying, throttles)
         hosting = {b for s in tracked for b in s.replicas} & brokers_to_ask
         sizes = client.log_sizes(hosting, {(s.topic, s.partition) for s in tracked})
         _raise_when_all_failed(sizes.values())
+        tiered = {topic for topic, configs in configs_by_topic.items() if is_tiered(configs)}
+        copied = with_copied_bytes(client, sizes, tracked, tiered)
         with_rate = self._brokers_with_rate | scan.brokers_with_rate
         configs = client.broker_configs(hosting | (with_rate & brokers_to_ask), _RATES)
         _raise_when_all_failed(configs.values())
@@ -146,9 +151,10 @@ class AdminReader:
         return AdminAnswers(
             tracked=tracked,
             throttles=throttles,
-            sizes={b: by_partition for b, by_partition in sizes.items() if not isinstance(by_partition, ClusterError)},
+            sizes={b: answer for b, answer in copied.by_broker.items() if not isinstance(answer, ClusterError)},
             rates=rates,
             leader_logs=self._leader_logs(lagging, brokers_to_ask - self.unanswered),
+            awaiting_remote=copied.waiting,
         )
 
     def has_move_begun(self) -> bool:

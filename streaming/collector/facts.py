@@ -27,9 +27,11 @@ class AdminAnswers:
 
     tracked: Sequence[PartitionState] = ()  # Partitions that move, recover, or are listed in a throttle.
     throttles: Mapping[str, TopicThrottle] = field(default_factory=dict)
+    # A follower of a tiered partition has the bytes that it does not have to copy (copied_bytes.py).
     sizes: Mapping[int, Mapping[TopicPartition, int]] = field(default_factory=dict)
     rates: Mapping[int, Mapping[str, float]] = field(default_factory=dict)  # broker → sample name → bytes/s
     leader_logs: Mapping[TopicPartition, LeaderLog] = field(default_factory=dict)  # Only of lagging partitions.
+    awaiting_remote: Mapping[TopicPartition, frozenset[int]] = field(default_factory=dict)  # CopiedSizes.waiting
 
 
 def samples_by_node(answers: AdminAnswers) -> dict[int, list[Sample]]:
@@ -106,6 +108,8 @@ def _add_follower_samples(
             Sample(Metric.FOLLOWED_ADDING, labels, _copying_value(state, broker)),
         ]
     )
+    if broker in answers.awaiting_remote.get(key, ()):
+        samples[broker].append(Sample(Metric.FOLLOWED_AWAITS_REMOTE, labels, 1.0))
 
 
 def _measured_recovering(state: PartitionState, answers: AdminAnswers) -> list[int]:

@@ -213,6 +213,7 @@ final class Fold {
     /** Value of the sample of a replica that recovers; 1: it is being added. */
     private static final double IS_RECOVERING = 2;
     private static final int LAG = 4;
+    private static final int AWAITS_REMOTE = 5;
 
     private void partitionSample(String name, String labels, double value) {
         Tables.PartitionNames names = tables.partitions;
@@ -234,6 +235,8 @@ final class Fold {
             followedValues(labels)[ADDING] = value;
         } else if (name.equals(names.followedLag)) {
             followedValues(labels)[LAG] = value;
+        } else if (name.equals(names.followedAwaitsRemote)) {
+            followedValues(labels)[AWAITS_REMOTE] = value;
         }
     }
 
@@ -248,7 +251,7 @@ final class Fold {
     }
 
     private static double[] unknownValues() {
-        double[] values = new double[LAG + 1];
+        double[] values = new double[AWAITS_REMOTE + 1];
         Arrays.fill(values, Double.NaN);
         return values;
     }
@@ -325,7 +328,7 @@ final class Fold {
             double counted = Partition.orZero(values[COUNTED]);
             boolean recovering = adding && values[RECOVERING] > 0;
             partitions.put(
-                    labels, new Partition(values[SIZE], Double.NaN, counted, adding, recovering, remaining, Double.NaN));
+                    labels, new Partition(values[SIZE], Double.NaN, counted, adding, recovering, false, remaining, Double.NaN));
         });
         return partitions;
     }
@@ -340,7 +343,10 @@ final class Fold {
             double lag = adding ? values[LAG] : Double.NaN;
             double counted = Partition.orZero(values[COUNTED]);
             boolean recovering = values[ADDING] == IS_RECOVERING;
-            partitions.put(labels, new Partition(leaderBytes, ownBytes, counted, adding, recovering, remaining, lag));
+            boolean awaitsRemote = adding && values[AWAITS_REMOTE] > 0;
+            partitions.put(
+                    labels,
+                    new Partition(leaderBytes, ownBytes, counted, adding, recovering, awaitsRemote, remaining, lag));
         });
         return partitions;
     }

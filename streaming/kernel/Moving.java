@@ -178,6 +178,7 @@ final class Moving {
         int movingRated = 0;
         int recovering = 0;
         double recoveringBytes = 0;
+        int awaitRemote = 0;
         int lagCount = 0;
         double steadyState = 0;
         double write = 0;
@@ -204,6 +205,7 @@ final class Moving {
                 recovering++;
                 recoveringBytes += partition.remainingBytes();
             }
+            awaitRemote += partition.awaitsRemote() ? 1 : 0;
             remaining += partition.remainingBytes();
             if (!Double.isNaN(partition.lagMessages())) {
                 lagCount++;
@@ -213,6 +215,7 @@ final class Moving {
         out.field("moving_partitions", moving).field("listed_partitions", listed).field("done_partitions", done());
         out.field("remaining_bytes", remaining);
         out.field("recovering_partitions", recovering).field("recovering_bytes", recoveringBytes);
+        out.field("await_remote_partitions", awaitRemote);
         out.field("lag_messages", lagCount > 0 ? lag : Double.NaN);
         out.field("steady_state_bytes_per_s", listed == 0 || listedRated > 0 ? steadyState : Double.NaN);
         out.field("write_bytes_per_s", moving == 0 || movingRated > 0 ? write : Double.NaN);

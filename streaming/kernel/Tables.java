@@ -232,6 +232,7 @@ final class Tables implements Serializable {
         final String followedLeaderSize;
         final String followedCounted;
         final String followedAdding;
+        final String followedAwaitsRemote;
         final String followedLag;
 
         PartitionNames(JsonNode names) {
@@ -244,6 +245,7 @@ final class Tables implements Serializable {
             followedLeaderSize = names.get("followed_leader_size").textValue();
             followedCounted = names.get("followed_counted").textValue();
             followedAdding = names.get("followed_adding").textValue();
+            followedAwaitsRemote = names.get("followed_awaits_remote").textValue();
             followedLag = names.get("followed_lag").textValue();
         }
     }

@@ -133,6 +133,7 @@ TABLES = json.dumps(
             "followed_leader_size": Metric.FOLLOWED_LEADER_SIZE,
             "followed_counted": Metric.FOLLOWED_COUNTED,
             "followed_adding": Metric.FOLLOWED_ADDING,
+            "followed_awaits_remote": Metric.FOLLOWED_AWAITS_REMOTE,
             "followed_lag": Metric.FOLLOWED_LAG,
         },
         "lag_fields": list(LAG_GAUGES),

@@ -13,6 +13,9 @@ QUOTA_SAMPLE_S_DEFAULT = 1
 MUTATION_SAMPLES = "controller.quota.window.num"
 MUTATION_WINDOW_S = "controller.quota.window.size.seconds"
 MIN_IN_SYNC = "min.insync.replicas"
+REMOTE_STORAGE = "remote.storage.enable"  # Of a topic: it is tiered (KIP-405).
+# Of a broker: its new replicas skip what is in the remote storage (KIP-1023).
+FETCH_LAST_TIERED = "follower.fetch.last.tiered.offset.enable"
 
 RESOURCE_TOPIC = 2
 RESOURCE_BROKER = 4

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rheostat.config.settings import Settings
 from rheostat.console.countdown import count_down
@@ -24,6 +24,7 @@ from rheostat.plan.estimate.sources import (
 from rheostat.plan.write_rates import WATCHING, estimate_write_rates, read_broker_signals
 from rheostat.run.services import probe
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError, PartitionState, Unreachable
+from streaming.shared.kafka.tiered import tiered_topics, with_copied_bytes
 from streaming.shared.kafka_names import (
     QUOTA_SAMPLE_S,
     QUOTA_SAMPLE_S_DEFAULT,
@@ -121,8 +122,9 @@ def _read(
         rates = {key: max(0, grown_bytes) / watched_s for key, grown_bytes in growth.items()}
         notes += _shrunk_log_note(growth, targets)
 
+    copied = _copied_sizes(client, sizes, states, targets)
     planned = tuple(
-        _plan_partition(states[(t.topic, t.partition)], t, sizes, rates[(t.topic, t.partition)]) for t in targets
+        _plan_partition(states[(t.topic, t.partition)], t, copied, rates[(t.topic, t.partition)]) for t in targets
     )
     if plan is not None:
         notes += _growth_note(planned)
@@ -164,6 +166,20 @@ def _read_log_sizes(
             raise answer
         sizes[broker] = answer
     return _LogSizes(time.monotonic(), sizes)
+
+
+def _copied_sizes(
+    client: ClusterClient,
+    sizes: _LogSizes,
+    states: Mapping[TopicPartition, PartitionState],
+    targets: Sequence[Target],
+) -> _LogSizes:
+    """Returns the sizes, in which followers of tiered partitions of the plan have the bytes that they do not have to copy."""
+    moved = [(states[(t.topic, t.partition)], t) for t in targets]
+    planned = [replace(s, replicas=tuple(dict.fromkeys((*s.replicas, *t.replicas)))) for s, t in moved]
+    copied = with_copied_bytes(client, sizes.by_broker, planned, tiered_topics(client, {t.topic for t in targets}))
+    by_broker = {b: answer for b, answer in copied.by_broker.items() if not isinstance(answer, ClusterError)}
+    return _LogSizes(sizes.at_s, by_broker)
 
 
 def _plan_partition(

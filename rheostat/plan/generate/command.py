@@ -14,7 +14,7 @@ from rheostat.console import output
 from rheostat.errors import EXIT_DONE, BadInputError, CommandError
 from rheostat.limits.command import count_replicas
 from rheostat.limits.overrides import LimitOverrides, limit_text
-from rheostat.plan.cluster_layout import ClusterLayout, open_cluster, read_layout, read_log_bytes
+from rheostat.plan.cluster_layout import ClusterLayout, open_cluster, read_copy_bytes, read_layout, read_log_bytes
 from rheostat.plan.estimate.report import EstimateOptions, EstimateReport, estimate_plan
 from rheostat.plan.estimate.sources import EstimateFigures
 from rheostat.plan.generate.report import GeneratedPlanReport, plan_json, sentences, to_record
@@ -75,9 +75,10 @@ def run_generate(
         rates: Mapping[TopicPartition, float] = {}
         if plan.targets and write_bytes_per_s is None:
             rates = measure_write_rates(client, settings, layout, measure_s, output.tell)
+        copy_bytes = read_copy_bytes(client, layout, {target.topic for target in plan.targets}, sizes)
     if write_bytes_per_s is not None:
         rates = dict.fromkeys(sizes, write_bytes_per_s)
-    estimate = estimate_generated(layout, sizes, held_bytes_before, plan, rates, options)
+    estimate = estimate_generated(layout, copy_bytes, held_bytes_before, plan, rates, options)
     report = GeneratedPlanReport(
         source=layout.source,
         plan=plan,
@@ -110,7 +111,7 @@ def make_loads(layout: ClusterLayout, sizes: Mapping[TopicPartition, float], lim
 
 def estimate_generated(
     layout: ClusterLayout,
-    sizes: Mapping[TopicPartition, float],
+    copy_bytes: Mapping[TopicPartition, float],
     held_bytes: Mapping[int, float],
     plan: GeneratedPlan,
     write_rates: Mapping[TopicPartition, float],
@@ -119,7 +120,7 @@ def estimate_generated(
     """Returns how long the plan takes; None: there is nothing to copy.
 
     Args:
-        sizes: bytes of each partition's log.
+        copy_bytes: bytes that a new replica of each partition of the plan copies.
         held_bytes: bytes on each broker before the plan.
         write_rates: bytes/s that clients write to each partition.
     """
@@ -134,7 +135,7 @@ def estimate_generated(
                 leader=state.leader,
                 isr=frozenset(state.isr),
                 write_bytes_per_s=write_rates.get(key, 0.0),
-                lacking_bytes={broker: sizes[key] for broker in target.replicas if broker not in state.replicas},
+                lacking_bytes={broker: copy_bytes[key] for broker in target.replicas if broker not in state.replicas},
             )
         )
     if not any(partition.lacking_bytes for partition in planned):

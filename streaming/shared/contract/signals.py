@@ -113,6 +113,8 @@ class MoveSignal:
     # reassigned.
     recovering_partitions: Count = 0
     recovering_bytes: Number | None = None
+    # Moving partitions of tiered topics whose replica has to read the state of the remote log first. Follower side only.
+    await_remote_partitions: Count = 0
     # Σ ConsumerLag of the adding replicas. Follower side only; stale while that side's throttle delays fetches.
     lag_messages: Number | None = None
     remaining_slope_bytes_per_s: Number | None = None  # Least squares over the window; negative is progress.

@@ -99,6 +99,16 @@ def read_log_dir_copies(answer: Any) -> tuple[LogDirCopy, ...]:
     )
 
 
+def read_offsets(answer: Any) -> dict[TopicPartition, int]:
+    """Returns offsets by partition, from a ListOffsets response; absent: the broker reports an error, or no offset (−1)."""
+    return {
+        (str(topic.name), int(p.partition_index)): int(p.offset)
+        for topic in answer.topics
+        for p in topic.partitions
+        if p.error_code == kafka_names.ERROR_NONE and p.offset >= 0
+    }
+
+
 def read_configs(answer: Any, right: str) -> dict[str, dict[str, ConfigValue]]:
     """Returns the non-default settings by resource name; unknown topics are absent.
 

@@ -41,6 +41,7 @@ from streaming.shared.kafka.answers import (
     read_group_member,
     read_log_dir_copies,
     read_log_sizes,
+    read_offsets,
     read_or_error,
 )
 from streaming.shared.kafka.cluster_connection import ClusterConnection
@@ -62,7 +63,13 @@ from streaming.shared.log_dirs import LogDirCopy
 
 # Resource name of the cluster-wide default of broker settings, for which kafka-python has no method.
 CLUSTER_DEFAULT = ""
+# Values of ``timestamp`` in a ListOffsets request: the log end offset, the first offset on the broker's own disks, and the first
+# offset that is not in the remote storage yet.
 _LATEST = -1
+_EARLIEST_LOCAL = -4
+_EARLIEST_PENDING_UPLOAD = -6
+# The first version of the request that knows the timestamp. An earlier version would take it for a time.
+_FIRST_VERSIONS = {_LATEST: 0, _EARLIEST_LOCAL: 8, _EARLIEST_PENDING_UPLOAD: 11}
 # Values of ``replica_id`` in a ListOffsets request: Kafka returns the high watermark to a consumer, and the leader's log end offset
 # to a debugging client.
 _CONSUMER = -1
@@ -357,36 +364,59 @@ class ClusterClient:
         """Returns the leaders' log end offsets. Partitions whose leader does not answer are absent."""
         return self._offsets(partitions, _DEBUGGER)
 
+    def replica_end_offsets(
+        self, replicas: Mapping[int, Iterable[TopicPartition]]
+    ) -> dict[int, dict[TopicPartition, int] | ClusterError]:
+        """Returns the log end offsets of each broker's replicas, leaders or not. Absent: the broker has no such replica yet."""
+        return self._offsets_by_broker(replicas, _DEBUGGER, _LATEST)
+
+    def local_start_offsets(
+        self, replicas: Mapping[int, Iterable[TopicPartition]]
+    ) -> dict[int, dict[TopicPartition, int] | ClusterError]:
+        """Returns the first offset that each broker's replicas have on its own disks, not in the remote storage (KIP-405)."""
+        return self._offsets_by_broker(replicas, _DEBUGGER, _EARLIEST_LOCAL)
+
+    def pending_upload_offsets(
+        self, led: Mapping[int, Iterable[TopicPartition]]
+    ) -> dict[int, dict[TopicPartition, int] | ClusterError]:
+        """Returns the first offset that each leader has still to upload (KIP-1023); an error from brokers before Kafka 4.3."""
+        return self._offsets_by_broker(led, _CONSUMER, _EARLIEST_PENDING_UPLOAD)
+
     def _offsets(self, partitions: Iterable[PartitionState], replica_id: int) -> dict[TopicPartition, int]:
-        by_leader: dict[int, dict[str, list[int]]] = {}
+        by_leader: dict[int, list[TopicPartition]] = {}
         for state in partitions:
             if state.leader >= 0:
-                by_leader.setdefault(state.leader, {}).setdefault(state.topic, []).append(state.partition)
+                by_leader.setdefault(state.leader, []).append((state.topic, state.partition))
+        offsets: dict[TopicPartition, int] = {}
+        for answer in self._offsets_by_broker(by_leader, replica_id, _LATEST).values():
+            if not isinstance(answer, ClusterError):
+                offsets |= answer
+        return offsets
+
+    def _offsets_by_broker(
+        self, replicas: Mapping[int, Iterable[TopicPartition]], replica_id: int, timestamp: int
+    ) -> dict[int, dict[TopicPartition, int] | ClusterError]:
         topic_type = ListOffsetsRequest.ListOffsetsTopic
         partition_type = topic_type.ListOffsetsPartition
-        requests = {
-            leader: ListOffsetsRequest(
+        requests = {}
+        for broker, partitions in replicas.items():
+            by_topic: dict[str, list[int]] = {}
+            for topic, partition in partitions:
+                by_topic.setdefault(topic, []).append(partition)
+            requests[broker] = ListOffsetsRequest(
                 replica_id=replica_id,
                 isolation_level=0,
                 topics=[
                     topic_type(
                         name=topic,
-                        partitions=[partition_type(partition_index=p, timestamp=_LATEST) for p in sorted(numbers)],
+                        partitions=[partition_type(partition_index=p, timestamp=timestamp) for p in sorted(numbers)],
                     )
-                    for topic, numbers in topics.items()
+                    for topic, numbers in by_topic.items()
                 ],
+                min_version=_FIRST_VERSIONS[timestamp],
             )
-            for leader, topics in by_leader.items()
-        }
-        offsets: dict[TopicPartition, int] = {}
-        for answer in self._connection.send_each("list offsets", requests).values():
-            if isinstance(answer, ClusterError):
-                continue
-            for topic in answer.topics:
-                for p in topic.partitions:
-                    if p.error_code == kafka_names.ERROR_NONE:
-                        offsets[(str(topic.name), int(p.partition_index))] = int(p.offset)
-        return offsets
+        answers = self._connection.send_each("list offsets", requests)
+        return {broker: read_or_error(answer, read_offsets) for broker, answer in answers.items()}
 
     # -- settings -----------------------------------------------------------------------------------------------------
 

@@ -25,6 +25,7 @@ from itertools import islice
 from streaming.shared import kafka_names
 from streaming.shared.contract import TopicPartition
 from streaming.shared.kafka.cluster import ClusterClient
+from streaming.shared.kafka.tiered import is_tiered, with_copied_bytes
 from streaming.shared.kafka.values import ClusterError, PartitionState
 
 # At most this many partitions with recovering replicas are reported: the least urgent ones, because the more urgent ones must not
@@ -94,6 +95,7 @@ class RecoveryFinder:
         self._seen_s: dict[int, float] = {}  # When each broker was last alive.
         self._min_in_sync: dict[str, int] = {}
         self._min_in_sync_at_s: dict[str, float] = {}
+        self._tiered: set[str] = set()  # Topics that used remote storage when their minimum was read.
         # By partition: the recovering replicas on living brokers when the bytes were read, and the bytes.
         self._lacking: dict[TopicPartition, tuple[frozenset[int], int]] = {}
         # By broker: the bytes of its replicas outside the ISR, and since when their number has not changed.
@@ -215,7 +217,9 @@ class RecoveryFinder:
         )
         while chunk := list(islice(due, _TOPICS_PER_REQUEST)):
             try:
-                configs = self._client.effective_topic_configs(chunk, [kafka_names.MIN_IN_SYNC])
+                configs = self._client.effective_topic_configs(
+                    chunk, [kafka_names.MIN_IN_SYNC, kafka_names.REMOTE_STORAGE]
+                )
             except ClusterError as error:
                 # An unknown minimum counts as not reached, so nothing holds these replicas back.
                 self.detail_error = error
@@ -223,6 +227,10 @@ class RecoveryFinder:
             for topic in chunk:
                 value = configs.get(topic, {}).get(kafka_names.MIN_IN_SYNC, MIN_IN_SYNC_DEFAULT)
                 self._min_in_sync[topic], self._min_in_sync_at_s[topic] = int(value), now_s
+                if is_tiered(configs.get(topic, {})):
+                    self._tiered.add(topic)
+                else:
+                    self._tiered.discard(topic)
 
     def _find_stuck(
         self, partitions: Sequence[PartitionState], brokers: frozenset[int], now_s: float
@@ -257,6 +265,7 @@ class RecoveryFinder:
                 for broker in {state.leader, *copying[key]}:
                     hosted.setdefault(broker, []).append(key)
             sizes = self._client.log_sizes_by_broker(hosted)
+            sizes = with_copied_bytes(self._client, sizes, due.values(), self._tiered).by_broker
             for key, state in due.items():
                 lacks = _lacking_bytes(state, copying[key], sizes)
                 if lacks is not None:

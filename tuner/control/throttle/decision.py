@@ -52,6 +52,7 @@ class Reason(StrEnum):
     INFEASIBLE = "infeasible"
     STALLED_UNTHROTTLED = "stalled_unthrottled"
     STALLED_NOT_THROTTLE_BOUND = "stalled_not_throttle_bound"
+    STALLED_REMOTE_STORAGE = "stalled_remote_storage"
     STALLED_FETCHER_BOUND = "stalled_fetcher_bound"
     STALLED_SOURCE_BOUND = "stalled_source_bound"
     STALLED_DESTINATION_BOUND = "stalled_destination_bound"
@@ -80,6 +81,7 @@ NOT_THROTTLE_LIMITED = frozenset(
     {
         Reason.STALLED_UNTHROTTLED,
         Reason.STALLED_NOT_THROTTLE_BOUND,
+        Reason.STALLED_REMOTE_STORAGE,
         Reason.STALLED_FETCHER_BOUND,
         Reason.STALLED_SOURCE_BOUND,
         Reason.STALLED_DESTINATION_BOUND,

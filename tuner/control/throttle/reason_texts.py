@@ -217,6 +217,14 @@ SIDE_REASONS: Mapping[Reason, ReasonText] = MappingProxyType(
             effect="keeps the rate",
         ),
         Reason.PROGRESSING: ReasonText(cause="the move makes progress; the objective is off", effect="keeps the rate"),
+        Reason.STALLED_REMOTE_STORAGE: ReasonText(
+            cause=(
+                "the move has stalled, because replicas of tiered topics cannot begin to copy: the destination first has to read "
+                "the state of the remote log"
+            ),
+            effect="keeps the rate: a higher throttle would not help",
+            advice="check that the destination reaches the remote storage; its log names the error",
+        ),
         Reason.STALLED_FETCHER_BOUND: ReasonText(
             cause="the move has stalled, and its partitions share one fetcher thread",
             effect="keeps the rate, and names the thread and a better value of `num.replica.fetchers`",

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from streaming.shared.units import rate_text
 from tuner.control.throttle.deadline import OBSERVED_S_MIN, DeadlineMiss, find_deadline_miss
 from tuner.control.throttle.decision import Decision, Hold, Reason
-from tuner.control.throttle.diagnosis.not_throttle_bound import BottleneckFinder
+from tuner.control.throttle.diagnosis.not_throttle_bound import BottleneckFinder, explain_remote_storage
 from tuner.control.throttle.rescue_rate import is_infeasible
 from tuner.control.throttle.rescue_strategy import decide_rescue, hold_for_unmeasured_side
 from tuner.control.throttle.safety_rungs import SAFETY_RUNGS, find_preserved_rate, follow_override
@@ -86,8 +86,10 @@ def _find_stall(case: SideCase, stalled_destinations: Set[int]) -> Stall:
     if not stalled_destinations:
         return Stall(destinations=[], bound_side=None, unmeasured_side=None)
     stalled = sorted(view.measured_destinations(case.side) & stalled_destinations)
-    bound = (side for d in stalled if (side := view.first_bound_side(d)) is not None)
-    unmeasured = (side for d in stalled if (side := view.first_unmeasured_side(d)) is not None)
+    # A replica that waits for the remote storage copies nothing, whatever its throttles are.
+    copying = [d for d in stalled if not view.is_held_by_remote_storage(d)]
+    bound = (side for d in copying if (side := view.first_bound_side(d)) is not None)
+    unmeasured = (side for d in copying if (side := view.first_unmeasured_side(d)) is not None)
     return Stall(stalled, bound_side=min(bound, default=None), unmeasured_side=min(unmeasured, default=None))
 
 
@@ -98,6 +100,8 @@ def _hold_without_throttle(case: SideCase, stall: Stall) -> Hold:
         return case.hold(Reason.NOT_THROTTLED, f"{_explain_missing_throttle(case)}{limit}")
     if stall.unmeasured_side:
         return hold_for_unmeasured_side(case, stall.unmeasured_side)
+    if (remote := explain_remote_storage(stall.destinations, case.view)) is not None:
+        return case.hold(Reason.STALLED_REMOTE_STORAGE, remote)
     return case.hold(
         Reason.STALLED_UNTHROTTLED,
         f"the move onto {formatting.brokers(stall.destinations)} has stalled, and no throttle limits it on this side: look at "

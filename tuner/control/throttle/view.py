@@ -206,6 +206,25 @@ class MovesView:
             return None
         return min((side for side in self.sides_of(destination) if side in self._unmeasured), default=None)
 
+    def awaiting_remote(self, destination: int) -> int:
+        """Returns how many replicas of tiered topics on this broker have to read the state of the remote log before they copy."""
+        signal = self.fresh_signal((destination, Side.FOLLOWER))
+        return 0 if signal is None else signal.await_remote_partitions
+
+    def is_held_by_remote_storage(self, destination: int) -> bool:
+        """Returns whether no replica that moves onto this broker can copy before it has read the state of the remote log.
+
+        A follower throttle that is used up also keeps new replicas from their first fetch. Then the throttle is the cause.
+        """
+        side = (destination, Side.FOLLOWER)
+        signal, setting = self.fresh_signal(side), self.throttle(side)
+        if signal is None or not 0 < signal.moving_partitions == signal.await_remote_partitions:
+            return False
+        if setting is None:
+            return True
+        measured = self.measured_bytes_per_s(side)
+        return measured is not None and measured < self.limits.bound_ratio * setting.bytes_per_s
+
     def leaders_of(self, destination: int) -> Sequence[int]:
         """Returns the brokers that this one copies from, sorted."""
         return self._paths.leaders_of(destination)

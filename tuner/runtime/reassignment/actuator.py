@@ -12,6 +12,7 @@ from typing import Protocol
 
 from streaming.shared.kafka.cluster import ClusterError, PartitionState, Unreachable
 from streaming.shared.kafka.reassignments import ReassignmentClient
+from streaming.shared.kafka.tiered import tiered_topics, with_copied_bytes
 from tuner.core.outcome import Outcome, StepRefusal
 from tuner.core.reassignment_plan import STEPS_PER_REQUEST_MAX, CurrentAssignment, ReassignmentSnapshot, TopicPartition
 from tuner.runtime.background_call import refusal_text
@@ -79,11 +80,18 @@ class KafkaReassignmentActuator:
     def _read_log_sizes(
         self, states: Mapping[TopicPartition, PartitionState], measured: Collection[TopicPartition]
     ) -> dict[int, Mapping[TopicPartition, int]]:
-        """Returns bytes by broker and partition; brokers that do not answer are absent."""
+        """Returns bytes by broker and partition; brokers that do not answer are absent.
+
+        A replica that is being added to a tiered partition has the bytes that it does not have to copy.
+        """
         partitions = [states[key] for key in measured if key in states]
         brokers = {b for s in partitions for b in (s.leader, *s.adding) if b >= 0}
-        answers = self._client.log_sizes(brokers, [(s.topic, s.partition) for s in partitions]) if partitions else {}
-        return {broker: sizes for broker, sizes in answers.items() if not isinstance(sizes, ClusterError)}
+        if not partitions:
+            return {}
+        answers = self._client.log_sizes(brokers, [(s.topic, s.partition) for s in partitions])
+        tiered = tiered_topics(self._client, {s.topic for s in partitions})
+        copied = with_copied_bytes(self._client, answers, partitions, tiered)
+        return {broker: sizes for broker, sizes in copied.by_broker.items() if not isinstance(sizes, ClusterError)}
 
     def request(self, replicas: Mapping[TopicPartition, tuple[int, ...] | None]) -> Outcome:
         outcome: Outcome = {}

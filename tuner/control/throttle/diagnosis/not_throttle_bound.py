@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from streaming.shared.contract import Side
-from streaming.shared.units import rate_text
+from streaming.shared.units import count_text, rate_text
 from tuner.control.throttle.decision import Reason
 from tuner.control.throttle.diagnosis.bottleneck import Bottleneck, SourceProgress, find_bottleneck
 from tuner.control.throttle.diagnosis.fetcher_bound import FetcherCollision
@@ -52,6 +54,20 @@ class BottleneckFinder:
         return self._progress[source]
 
 
+def explain_remote_storage(stalled: Sequence[int], view: MovesView) -> str | None:
+    """Returns the text about stalled destinations whose replicas wait for the remote storage (KIP-405); None: none waits."""
+    waiting = {d: count for d in stalled if (count := view.awaiting_remote(d))}
+    if not waiting:
+        return None
+    replicas = count_text(sum(waiting.values()), "replica")
+    return (
+        f"the move onto {formatting.brokers([*waiting])} has stalled because of the remote storage, not because of a throttle: "
+        f"{replicas} of tiered topics cannot begin to copy before the broker has read the state of the remote log; check that the "
+        "broker reaches the remote storage (its log has the error), and that the topic __remote_log_metadata is available; the "
+        "copy then begins by itself"
+    )
+
+
 def explain_unthrottled_stall(
     side: BrokerSide, current_bytes_per_s: int, stalled: list[int], view: MovesView, finder: BottleneckFinder
 ) -> tuple[Reason, str]:
@@ -60,6 +76,8 @@ def explain_unthrottled_stall(
     Args:
         stalled: stalled destinations that copy through this side; no throttle limits their moves.
     """
+    if (remote := explain_remote_storage(stalled, view)) is not None:
+        return Reason.STALLED_REMOTE_STORAGE, remote
     measured = view.measured_bytes_per_s(side)
     usage = "its use is not measured" if measured is None else f"only {rate_text(measured)} of it is used"
     head = (

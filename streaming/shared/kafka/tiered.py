@@ -1,0 +1,198 @@
+"""Reads how much of tiered partitions (KIP-405) each follower has copied; see copied_bytes.py.
+
+The sizes that Kafka reports are those of the local logs. ``with_copied_bytes`` replaces the sizes of the followers, so that the
+leader's size minus a follower's size is what the follower still has to copy, as for other topics. Without tiered topics it sends no
+request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import Protocol
+
+from streaming.shared import kafka_names
+from streaming.shared.contract import TopicPartition
+from streaming.shared.copied_bytes import LocalLog, copied_bytes, lacks_remote_state
+from streaming.shared.kafka.values import ClusterError, ConfigValue, PartitionState
+
+_TOPICS_PER_REQUEST = 200
+
+Sizes = Mapping[int, Mapping[TopicPartition, int] | ClusterError]
+_Replicas = dict[int, list[TopicPartition]]
+_Offsets = Mapping[int, Mapping[TopicPartition, int] | ClusterError]
+
+
+class TieredClient(Protocol):
+    """The calls of ``ClusterClient`` that this module needs."""
+
+    def topic_configs(self, topics: Iterable[str], keys: Iterable[str]) -> dict[str, dict[str, str]]: ...
+
+    def broker_configs(
+        self, brokers: Iterable[int], keys: Iterable[str]
+    ) -> dict[int, dict[str, ConfigValue] | ClusterError]: ...
+
+    def replica_end_offsets(self, replicas: Mapping[int, Iterable[TopicPartition]]) -> _Offsets: ...
+
+    def local_start_offsets(self, replicas: Mapping[int, Iterable[TopicPartition]]) -> _Offsets: ...
+
+    def pending_upload_offsets(self, led: Mapping[int, Iterable[TopicPartition]]) -> _Offsets: ...
+
+
+@dataclass(frozen=True, slots=True)
+class CopiedSizes:
+    """Log sizes by broker, in which a follower of a tiered partition has the bytes that it does not have to copy.
+
+    Attributes:
+        waiting: brokers, by partition, whose replica cannot begin to copy until it has read the state of the remote log.
+    """
+
+    by_broker: Sizes
+    waiting: Mapping[TopicPartition, frozenset[int]] = field(default_factory=dict)
+
+
+def tiered_topics(client: TieredClient, topics: Iterable[str]) -> frozenset[str]:
+    """Returns the topics that use remote storage.
+
+    Raises:
+        MissingPermission: DescribeConfigs on Topic.
+    """
+    rest = iter(sorted(set(topics)))
+    tiered: set[str] = set()
+    while chunk := list(islice(rest, _TOPICS_PER_REQUEST)):
+        configs = client.topic_configs(chunk, [kafka_names.REMOTE_STORAGE])
+        tiered |= {topic for topic, values in configs.items() if is_tiered(values)}
+    return frozenset(tiered)
+
+
+def is_tiered(configs: Mapping[str, str]) -> bool:
+    """Returns whether a topic with these settings uses remote storage."""
+    return configs.get(kafka_names.REMOTE_STORAGE) == "true"
+
+
+def with_copied_bytes(
+    client: TieredClient, sizes: Sizes, states: Iterable[PartitionState], tiered: Collection[str]
+) -> CopiedSizes:
+    """Returns the sizes with the followers of tiered partitions adjusted. If offsets are unknown, the size stays.
+
+    Args:
+        sizes: log sizes by broker, as Kafka reports them.
+        states: partitions; their ``replicas`` may include replicas that a plan will add.
+        tiered: the topics that use remote storage.
+    """
+    chosen = {(s.topic, s.partition): s for s in states if s.topic in tiered and s.leader >= 0}
+    if not chosen:
+        return CopiedSizes(sizes)
+    led: _Replicas = {}
+    followed: _Replicas = {}
+    for key, state in chosen.items():
+        led.setdefault(state.leader, []).append(key)
+        for broker in state.replicas:
+            if broker != state.leader:
+                followed.setdefault(broker, []).append(key)
+    followers = client.replica_end_offsets(followed)  # Read first: a follower is never ahead of its leader.
+    leaders = _local_logs(client, sizes, led)
+    leaders |= _with_pending_uploads(client, leaders, chosen, followers)
+    adjusted = {b: answer if isinstance(answer, ClusterError) else dict(answer) for b, answer in sizes.items()}
+    waiting: dict[TopicPartition, frozenset[int]] = {}
+    for broker, keys in followed.items():
+        own, ends = adjusted.get(broker), followers.get(broker)
+        if own is None or isinstance(own, ClusterError) or ends is None or isinstance(ends, ClusterError):
+            continue
+        for key in keys:
+            leader, end = leaders.get(key), ends.get(key)
+            # A replica with a log but without an offset is on a failed disk, or its broker is starting.
+            if leader is None or (end is None and own.get(key, 0) > 0):
+                continue
+            own[key] = copied_bytes(leader, end)
+            if end is not None and lacks_remote_state(leader, end):
+                waiting[key] = waiting.get(key, frozenset()) | {broker}
+    return CopiedSizes(adjusted, waiting)
+
+
+def new_replica_bytes(
+    client: TieredClient, sizes: Mapping[TopicPartition, int], leaders: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, int]:
+    """Returns the bytes that a new replica of each partition copies. It is the leader's size, or less with KIP-1023.
+
+    Args:
+        sizes: size of each partition's log on its leader.
+        leaders: leader of each partition. The setting of KIP-1023 is that of the cluster, so it is read on the leaders.
+
+    Raises:
+        MissingPermission: DescribeConfigs on Topic.
+    """
+    tiered = tiered_topics(client, {topic for topic, _ in sizes})
+    led: _Replicas = {}
+    for key in sizes:
+        if key[0] in tiered and leaders[key] >= 0:
+            led.setdefault(leaders[key], []).append(key)
+    if not led:
+        return dict(sizes)
+    by_broker = {broker: {key: sizes[key] for key in keys} for broker, keys in led.items()}
+    logs = _local_logs(client, by_broker, led)
+    logs |= _pending_uploads(client, logs, {b: keys for b, keys in led.items() if b in _skipping(client, led)})
+    return dict(sizes) | {key: log.size_bytes - copied_bytes(log, None) for key, log in logs.items()}
+
+
+def _local_logs(client: TieredClient, sizes: Sizes, led: _Replicas) -> dict[TopicPartition, LocalLog]:
+    """Returns the local logs of the leaders that answer."""
+    starts, ends = _known(client.local_start_offsets(led)), _known(client.replica_end_offsets(led))
+    own = {b: answer for b, answer in sizes.items() if not isinstance(answer, ClusterError)}
+    return {
+        key: LocalLog(own[broker][key], starts[key], ends[key])
+        for broker, keys in led.items()
+        for key in keys
+        if key in own.get(broker, {}) and key in starts and key in ends
+    }
+
+
+def _with_pending_uploads(
+    client: TieredClient,
+    logs: Mapping[TopicPartition, LocalLog],
+    states: Mapping[TopicPartition, PartitionState],
+    followers: _Offsets,
+) -> dict[TopicPartition, LocalLog]:
+    """Returns the logs of which empty followers begin at the first offset that is not in the remote storage yet (KIP-1023)."""
+    empty: dict[TopicPartition, set[int]] = {}
+    for key, log in logs.items():
+        for broker in states[key].replicas:
+            ends = followers.get(broker)
+            is_known = broker != states[key].leader and ends is not None and not isinstance(ends, ClusterError)
+            if log.start > 0 and is_known and not ends.get(key, 0):
+                empty.setdefault(key, set()).add(broker)
+    if not empty:
+        return {}
+    skipping = _skipping(client, set().union(*empty.values()))
+    led: _Replicas = {}
+    for key, brokers in empty.items():
+        if brokers <= skipping:
+            led.setdefault(states[key].leader, []).append(key)
+    return _pending_uploads(client, logs, led)
+
+
+def _pending_uploads(
+    client: TieredClient, logs: Mapping[TopicPartition, LocalLog], led: _Replicas
+) -> dict[TopicPartition, LocalLog]:
+    """Returns the logs of ``led`` with their first offset that is not in the remote storage yet, where the leader knows it."""
+    offsets = _known(client.pending_upload_offsets(led)) if led else {}
+    return {key: replace(logs[key], pending_upload=offset) for key, offset in offsets.items() if key in logs}
+
+
+def _skipping(client: TieredClient, brokers: Iterable[int]) -> set[int]:
+    """Returns the brokers whose new replicas skip what is in the remote storage."""
+    return {
+        broker
+        for broker, configs in client.broker_configs(brokers, [kafka_names.FETCH_LAST_TIERED]).items()
+        if not isinstance(configs, ClusterError)
+        and (setting := configs.get(kafka_names.FETCH_LAST_TIERED)) is not None
+        and setting.value == "true"
+    }
+
+
+def _known(answers: _Offsets) -> dict[TopicPartition, int]:
+    """Returns the offsets of all brokers that answered. Each partition has one leader."""
+    return {
+        k: offset for answer in answers.values() if not isinstance(answer, ClusterError) for k, offset in answer.items()
+    }
