@@ -233,6 +233,27 @@ def test_follower_side_counts_recovering_partitions_apart(signal: MoveSignal) ->
     assert [step.gained_bytes for step in signal.steps] == [30 * MB]
 
 
+def awaits(samples: Samples) -> Samples:
+    """The same partitions, followed, with replicas that have to read the state of the remote log first."""
+    return samples | {(Metric.FOLLOWED_AWAITS_REMOTE, key[1]): 1.0 for key in samples if key[0] == Metric.FOLLOWED_ADDING}
+
+
+@case(
+    Side.FOLLOWER,
+    awaits(followed(0, 0, 100)) | awaits(followed(1, 0, 50, adding=2)) | awaits(followed(2, 50, 50, adding=0)),
+    awaits(followed(0, 0, 100)) | awaits(followed(1, 0, 50, adding=2)) | followed(3, 10, 80),
+)
+def test_follower_side_counts_replicas_without_remote_state(signal: MoveSignal) -> None:
+    assert (signal.moving_partitions, signal.recovering_partitions, signal.await_remote_partitions) == (3, 1, 2)
+    assert signal.remaining_bytes == 220 * MB
+
+
+@case(Side.FOLLOWER, awaits(followed(0, 0, 100)), followed(0, 20, 100))
+def test_replica_that_has_begun_to_copy_awaits_nothing(signal: MoveSignal) -> None:
+    assert (signal.moving_partitions, signal.await_remote_partitions) == (1, 0)
+    assert [step.gained_bytes for step in signal.steps] == [20 * MB]
+
+
 @case(Side.FOLLOWER, followed(0, 130, 100, adding=2), followed(0, 130, 105, adding=2))
 def test_recovering_log_longer_than_leaders_has_nothing_remaining(signal: MoveSignal) -> None:
     assert (signal.remaining_bytes, signal.recovering_bytes) == (0, 0)

@@ -35,6 +35,13 @@ def test_samples_throttled_move_appears_on_both_sides() -> None:
     assert values(found[2])[Metric.FOLLOWED_ADDING] == 0
 
 
+def test_samples_tell_which_replica_awaits_the_remote_storage() -> None:
+    answers = AdminAnswers([MOVE], EXACT, SIZES, awaiting_remote={("orders", 0): frozenset({3})})
+    found = samples_by_node(answers)
+    assert values(found[3])[Metric.FOLLOWED_AWAITS_REMOTE] == 1
+    assert Metric.FOLLOWED_AWAITS_REMOTE not in values(found[2])
+
+
 def test_samples_unthrottled_move_counts_no_replica() -> None:
     found = samples_by_node(AdminAnswers([MOVE], {}, SIZES))
     assert values(found[1])[Metric.LED_COUNTED] == 0

@@ -86,6 +86,34 @@ def test_admin_reader_reads_logs_of_lagging_leaders_while_they_answer() -> None:
     assert [bool(logs) for logs in found] == [False] * 11 + [True]
 
 
+class TieredCluster(FakeCluster):
+    """The topic is tiered: the leader has the offsets from 9,000 to 10,000 on its disks, and broker 3 has copied up to 9,500."""
+
+    copied_offset = 9_500
+
+    def topic_configs(self, topics: Iterable[str], keys: Iterable[str]) -> dict[str, dict[str, str]]:
+        assert "remote.storage.enable" in keys
+        return {topic: {"remote.storage.enable": "true"} for topic in topics}
+
+    def local_start_offsets(self, replicas: Iterable[int]) -> dict[int, dict[Any, int]]:
+        return {broker: {("orders", 0): 9_000} for broker in replicas}
+
+    def replica_end_offsets(self, replicas: Iterable[int]) -> dict[int, dict[Any, int]]:
+        return {broker: {("orders", 0): 10_000 if broker == 1 else self.copied_offset} for broker in replicas}
+
+
+def test_admin_reader_measures_a_tiered_copy_by_its_offsets() -> None:
+    cluster = TieredCluster()
+    cluster.moving = [MOVE]
+    answers = admin_reader(cluster).read([1, 3])
+    assert answers.sizes == {1: {("orders", 0): 1000}, 3: {("orders", 0): 500}}
+    assert answers.awaiting_remote == {}
+    cluster.copied_offset = 0
+    answers = admin_reader(cluster).read([1, 3])
+    assert answers.sizes[3] == {("orders", 0): 0}
+    assert answers.awaiting_remote == {("orders", 0): frozenset({3})}
+
+
 def test_has_move_begun_sends_no_request_during_a_move() -> None:
     cluster = FakeCluster()
     cluster.moving = [MOVE]
