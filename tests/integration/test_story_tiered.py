@@ -67,7 +67,7 @@ def estimated_s(parts: Running, topic: str, folder: Path) -> float:
         f"{WRITES / MB}MB/s", "--json",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    return float(json.loads(done.stdout)["by_side"]["time_s"])
+    return float(json.loads(done.stdout)["per_side"]["time_s"])
 
 
 @pytest.mark.campaign
