@@ -19,9 +19,8 @@ from streaming.shared.kafka.values import ClusterError, ConfigValue, PartitionSt
 
 _TOPICS_PER_REQUEST = 200
 
-Sizes = Mapping[int, Mapping[TopicPartition, int] | ClusterError]
+_ByReplica = Mapping[int, Mapping[TopicPartition, int] | ClusterError]
 _Replicas = dict[int, list[TopicPartition]]
-_Offsets = Mapping[int, Mapping[TopicPartition, int] | ClusterError]
 
 
 class TieredClient(Protocol):
@@ -33,11 +32,11 @@ class TieredClient(Protocol):
         self, brokers: Iterable[int], keys: Iterable[str]
     ) -> dict[int, dict[str, ConfigValue] | ClusterError]: ...
 
-    def replica_end_offsets(self, replicas: Mapping[int, Iterable[TopicPartition]]) -> _Offsets: ...
+    def replica_end_offsets(self, replicas: Mapping[int, Iterable[TopicPartition]]) -> _ByReplica: ...
 
-    def local_start_offsets(self, replicas: Mapping[int, Iterable[TopicPartition]]) -> _Offsets: ...
+    def local_start_offsets(self, replicas: Mapping[int, Iterable[TopicPartition]]) -> _ByReplica: ...
 
-    def pending_upload_offsets(self, led: Mapping[int, Iterable[TopicPartition]]) -> _Offsets: ...
+    def pending_upload_offsets(self, led: Mapping[int, Iterable[TopicPartition]]) -> _ByReplica: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +47,7 @@ class CopiedSizes:
         waiting: brokers, by partition, whose replica cannot begin to copy until it has read the state of the remote log.
     """
 
-    by_broker: Sizes
+    by_broker: _ByReplica
     waiting: Mapping[TopicPartition, frozenset[int]] = field(default_factory=dict)
 
 
@@ -72,7 +71,7 @@ def is_tiered(configs: Mapping[str, str]) -> bool:
 
 
 def with_copied_bytes(
-    client: TieredClient, sizes: Sizes, states: Iterable[PartitionState], tiered: Collection[str]
+    client: TieredClient, sizes: _ByReplica, states: Iterable[PartitionState], tiered: Collection[str]
 ) -> CopiedSizes:
     """Returns the sizes with the followers of tiered partitions adjusted. If offsets are unknown, the size stays.
 
@@ -91,22 +90,23 @@ def with_copied_bytes(
         for broker in state.replicas:
             if broker != state.leader:
                 followed.setdefault(broker, []).append(key)
-    followers = client.replica_end_offsets(followed)  # Read first: a follower is never ahead of its leader.
-    leaders = _local_logs(client, sizes, led)
-    leaders |= _with_pending_uploads(client, leaders, chosen, followers)
+    # The followers are read first, because a follower is never ahead of its leader.
+    ends = _answered(client.replica_end_offsets(followed))
+    logs = _local_logs(client, sizes, led)
+    logs_of_empty = _with_pending_uploads(client, logs, chosen, ends)
     adjusted = {b: answer if isinstance(answer, ClusterError) else dict(answer) for b, answer in sizes.items()}
     waiting: dict[TopicPartition, frozenset[int]] = {}
     for broker, keys in followed.items():
-        own, ends = adjusted.get(broker), followers.get(broker)
-        if own is None or isinstance(own, ClusterError) or ends is None or isinstance(ends, ClusterError):
+        own = adjusted.get(broker)
+        if own is None or isinstance(own, ClusterError) or broker not in ends:
             continue
         for key in keys:
-            leader, end = leaders.get(key), ends.get(key)
+            log, end = logs.get(key), ends[broker].get(key)
             # A replica with a log but without an offset is on a failed disk, or its broker is starting.
-            if leader is None or (end is None and own.get(key, 0) > 0):
+            if log is None or (end is None and own.get(key, 0) > 0):
                 continue
-            own[key] = copied_bytes(leader, end)
-            if end is not None and lacks_remote_state(leader, end):
+            own[key] = copied_bytes(log if end else logs_of_empty.get(key, log), end)
+            if end is not None and lacks_remote_state(log, end):
                 waiting[key] = waiting.get(key, frozenset()) | {broker}
     return CopiedSizes(adjusted, waiting)
 
@@ -132,14 +132,15 @@ def new_replica_bytes(
         return dict(sizes)
     by_broker = {broker: {key: sizes[key] for key in keys} for broker, keys in led.items()}
     logs = _local_logs(client, by_broker, led)
-    logs |= _pending_uploads(client, logs, {b: keys for b, keys in led.items() if b in _skipping(client, led)})
+    skipping = _skipping(client, led)
+    logs |= _pending_uploads(client, logs, {broker: keys for broker, keys in led.items() if broker in skipping})
     return dict(sizes) | {key: log.size_bytes - copied_bytes(log, None) for key, log in logs.items()}
 
 
-def _local_logs(client: TieredClient, sizes: Sizes, led: _Replicas) -> dict[TopicPartition, LocalLog]:
+def _local_logs(client: TieredClient, sizes: _ByReplica, led: _Replicas) -> dict[TopicPartition, LocalLog]:
     """Returns the local logs of the leaders that answer."""
     starts, ends = _known(client.local_start_offsets(led)), _known(client.replica_end_offsets(led))
-    own = {b: answer for b, answer in sizes.items() if not isinstance(answer, ClusterError)}
+    own = _answered(sizes)
     return {
         key: LocalLog(own[broker][key], starts[key], ends[key])
         for broker, keys in led.items()
@@ -152,19 +153,22 @@ def _with_pending_uploads(
     client: TieredClient,
     logs: Mapping[TopicPartition, LocalLog],
     states: Mapping[TopicPartition, PartitionState],
-    followers: _Offsets,
+    ends: Mapping[int, Mapping[TopicPartition, int]],
 ) -> dict[TopicPartition, LocalLog]:
-    """Returns the logs of which empty followers begin at the first offset that is not in the remote storage yet (KIP-1023)."""
+    """Returns the logs of which empty followers begin at the first offset that is not in the remote storage yet (KIP-1023).
+
+    Args:
+        ends: log end offsets of the followers, by broker.
+    """
     empty: dict[TopicPartition, set[int]] = {}
     for key, log in logs.items():
-        for broker in states[key].replicas:
-            ends = followers.get(broker)
-            is_known = broker != states[key].leader and ends is not None and not isinstance(ends, ClusterError)
-            if log.start > 0 and is_known and not ends.get(key, 0):
-                empty.setdefault(key, set()).add(broker)
+        followers = set(states[key].replicas) - {states[key].leader}
+        brokers = {b for b in followers if b in ends and not ends[b].get(key)}
+        if brokers and log.start > 0:
+            empty[key] = brokers
     if not empty:
         return {}
-    skipping = _skipping(client, set().union(*empty.values()))
+    skipping = _skipping(client, {broker for brokers in empty.values() for broker in brokers})
     led: _Replicas = {}
     for key, brokers in empty.items():
         if brokers <= skipping:
@@ -191,8 +195,11 @@ def _skipping(client: TieredClient, brokers: Iterable[int]) -> set[int]:
     }
 
 
-def _known(answers: _Offsets) -> dict[TopicPartition, int]:
+def _answered(answers: _ByReplica) -> dict[int, Mapping[TopicPartition, int]]:
+    """Returns the offsets of the brokers that answered, by broker."""
+    return {broker: answer for broker, answer in answers.items() if not isinstance(answer, ClusterError)}
+
+
+def _known(answers: _ByReplica) -> dict[TopicPartition, int]:
     """Returns the offsets of all brokers that answered. Each partition has one leader."""
-    return {
-        k: offset for answer in answers.values() if not isinstance(answer, ClusterError) for k, offset in answer.items()
-    }
+    return {key: offset for answer in _answered(answers).values() for key, offset in answer.items()}

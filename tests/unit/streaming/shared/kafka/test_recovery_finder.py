@@ -385,3 +385,23 @@ def test_finder_slow_replica_is_not_stuck() -> None:
         finder.check()
         cluster.now_s += PROGRESS_EVERY_S
     assert finder.result.partitions
+
+
+class TieredCluster(Cluster):
+    """The topic is tiered: the leader has 900 bytes, the offsets from 1,000 to 1,900; broker 3 has copied up to 1,600."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.minimum = {"orders": {"min.insync.replicas": "2", "remote.storage.enable": "true"}}
+
+    def local_start_offsets(self, replicas: Iterable[int]) -> dict[int, Any]:
+        return {broker: {("orders", 0): 1_000} for broker in replicas}
+
+    def replica_end_offsets(self, replicas: Iterable[int]) -> dict[int, Any]:
+        return {broker: {("orders", 0): 1_600 if broker == 3 else 1_900} for broker in replicas}
+
+
+def test_finder_measures_tiered_partitions_by_offsets() -> None:
+    finder = finder_of(TieredCluster())
+    finder.check()
+    assert finder.result.lacking_bytes == {("orders", 0): 300}

@@ -102,9 +102,9 @@ def test_empty_replica_skips_uploaded_data_with_the_setting() -> None:
 
 
 def test_replica_with_an_old_log_begins_at_the_local_start() -> None:
-    """KIP-1023 is for empty replicas only."""
-    cluster = Cluster(ends={1: 10_000, 2: 10_000, 3: 500}, pending_upload=9_800, skips={3: "true"})
-    assert copied(cluster)[3] == 0
+    """KIP-1023 is for empty replicas only. Here broker 2 is empty too."""
+    cluster = Cluster(ends={1: 10_000, 2: 0, 3: 500}, pending_upload=9_800, skips={2: "true", 3: "true"})
+    assert copied(cluster) == {1: 100 * MB, 2: 80 * MB, 3: 0}
 
 
 def test_old_leader_of_a_mixed_cluster_copies_the_whole_local_log() -> None:
