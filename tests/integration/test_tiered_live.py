@@ -14,6 +14,7 @@ from streaming.collector.admin import AdminReader, FullScanResult
 from streaming.shared.kafka.default_config import DefaultConfigClient
 from streaming.shared.kafka.reassignments import ReassignmentClient
 from streaming.shared.kafka.tiered import new_replica_bytes
+from tuner.core.reassignment_plan import ReassignmentSnapshot
 from tuner.runtime.reassignment.actuator import KafkaReassignmentActuator
 
 MB = 1_000_000
@@ -61,6 +62,7 @@ def watch(client: ReassignmentClient, topic: str) -> tuple[list[int], list[int]]
         if not client.reassignments():
             return True
         measured.append(answers.sizes[1][key] - answers.sizes[2][key])
+        assert isinstance(snapshot, ReassignmentSnapshot), snapshot
         executor = snapshot.log_bytes[1][key] - snapshot.log_bytes[2][key]
         assert abs(executor - measured[-1]) <= 3 * MB, "both read the same cluster, one after the other"
         return False

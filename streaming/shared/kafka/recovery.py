@@ -264,8 +264,8 @@ class RecoveryFinder:
             for key, state in due.items():
                 for broker in {state.leader, *copying[key]}:
                     hosted.setdefault(broker, []).append(key)
-            sizes = self._client.log_sizes_by_broker(hosted)
-            sizes = with_copied_bytes(self._client, sizes, due.values(), self._tiered).by_broker
+            log_sizes = self._client.log_sizes_by_broker(hosted)
+            sizes = with_copied_bytes(self._client, log_sizes, due.values(), self._tiered).by_broker
             for key, state in due.items():
                 lacks = _lacking_bytes(state, copying[key], sizes)
                 if lacks is not None:
