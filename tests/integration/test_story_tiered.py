@@ -16,7 +16,7 @@ from lab_parts import rheostat
 from story_kit import Running, moving, running
 from tiered_kit import RemoteStorage, local_size, make_tiered_topic
 
-from rheostat.lab.cluster import Lab, LabSpec
+from rheostat.lab.cluster import Lab
 from rheostat.lab.load import ProducerLoad
 from rheostat.lab.tools import reassign_partitions
 from streaming.shared.kafka.cluster import ClusterClient
@@ -75,7 +75,7 @@ def estimated_s(parts: Running, topic: str, folder: Path) -> float:
 def test_story_of_a_tiered_topic(tmp_path: Path) -> None:
     storage = RemoteStorage.compile(tmp_path / "remote")
     with (
-        Lab(LabSpec(brokers=2, broker_settings=storage.settings())) as lab,
+        Lab(storage.lab_spec()) as lab,
         ClusterClient(lab.kafka_settings(), "test") as client,
         running(lab) as parts,
     ):

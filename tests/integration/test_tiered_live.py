@@ -9,7 +9,7 @@ from lab_parts import until
 from tiered_kit import RemoteStorage, lacking_bytes, local_size, make_tiered_topic
 
 from rheostat.jvm.kafka_versions import kafka_versions
-from rheostat.lab.cluster import Lab, LabSpec
+from rheostat.lab.cluster import Lab
 from streaming.collector.admin import AdminReader, FullScanResult
 from streaming.shared.kafka.default_config import DefaultConfigClient
 from streaming.shared.kafka.reassignments import ReassignmentClient
@@ -32,7 +32,7 @@ def storage(tmp_path_factory: pytest.TempPathFactory) -> RemoteStorage:
 
 @pytest.fixture(scope="module")
 def lab(storage: RemoteStorage) -> Iterator[Lab]:
-    with Lab(LabSpec(brokers=2, broker_settings=storage.settings(), kafka=kafka_versions()[-1])) as running:
+    with Lab(storage.lab_spec(kafka_versions()[-1])) as running:
         yield running
 
 

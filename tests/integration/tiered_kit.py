@@ -11,7 +11,7 @@ from lab_parts import until
 
 from rheostat.jvm.artifacts import resolve_artifacts
 from rheostat.jvm.java import JAVA_MAJOR_MIN, find_java
-from rheostat.lab.cluster import Lab
+from rheostat.lab.cluster import Lab, LabSpec
 from rheostat.lab.load import ProducerLoad
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError
 
@@ -48,10 +48,9 @@ class RemoteStorage:
     def _classes(self) -> Path:
         return self.folder / "classes"
 
-    def settings(self) -> dict[str, str]:
-        """Returns the settings of the brokers; they upload and remove segments within a second or two."""
-        return {
-            "remote.log.storage.system.enable": "true",
+    def lab_spec(self, kafka: str | None = None) -> LabSpec:
+        """Returns a lab of two brokers that use this storage; they upload and remove segments within a second or two."""
+        broker_settings = {
             "remote.log.storage.manager.class.name": _PLUGIN,
             "remote.log.storage.manager.class.path": f"{self._classes}/",
             "remote.log.storage.manager.impl.prefix": "rsm.config.",
@@ -65,6 +64,9 @@ class RemoteStorage:
             "log.initial.task.delay.ms": "500",
             "log.retention.check.interval.ms": "1000",
         }
+        # The controller checks that remote storage is on before it accepts a tiered topic.
+        settings = {"remote.log.storage.system.enable": "true"}
+        return LabSpec(brokers=2, settings=settings, broker_settings=broker_settings, kafka=kafka)
 
     def take_away(self) -> None:
         """Lets every call of the brokers fail until ``bring_back``."""
