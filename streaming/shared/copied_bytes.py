@@ -36,7 +36,7 @@ def copied_bytes(leader: LocalLog, follower_end: int | None) -> int:
         follower_end: the follower's log end offset; None: it has no log yet.
     """
     offset = follower_end
-    if offset is None or lacks_remote_state(leader, offset):
+    if offset is None or offset < leader.start:
         offset = first_copied_offset(leader)
     if leader.end <= leader.start:
         return leader.size_bytes
@@ -54,6 +54,10 @@ def first_copied_offset(leader: LocalLog) -> int:
     return max(leader.start, leader.pending_upload)
 
 
-def lacks_remote_state(leader: LocalLog, follower_end: int) -> bool:
-    """Returns whether the follower ends before the local log, so that it first has to read the state of the remote log."""
-    return follower_end < leader.start
+def awaits_remote_state(leader: LocalLog, follower_end: int, follower_bytes: int) -> bool:
+    """Returns whether the follower is empty, and a part of the log is only in the remote storage.
+
+    Such a follower reads the state of the remote log before its first byte. While it cannot, Kafka truncates its log to the offset
+    at which it will begin, and tries again and again.
+    """
+    return leader.start > 0 and follower_bytes == 0 and follower_end < leader.end

@@ -235,7 +235,9 @@ def test_follower_side_counts_recovering_partitions_apart(signal: MoveSignal) ->
 
 def awaits(samples: Samples) -> Samples:
     """The same partitions, followed, with replicas that have to read the state of the remote log first."""
-    return samples | {(Metric.FOLLOWED_AWAITS_REMOTE, key[1]): 1.0 for key in samples if key[0] == Metric.FOLLOWED_ADDING}
+    return samples | {
+        (Metric.FOLLOWED_AWAITS_REMOTE, key[1]): 1.0 for key in samples if key[0] == Metric.FOLLOWED_ADDING
+    }
 
 
 @case(

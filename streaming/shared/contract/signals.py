@@ -113,7 +113,7 @@ class MoveSignal:
     # reassigned.
     recovering_partitions: Count = 0
     recovering_bytes: Number | None = None
-    # Moving partitions of tiered topics whose replica has to read the state of the remote log first. Follower side only.
+    # Partitions of tiered topics whose replica has to read the state of the remote log before its first byte. Follower side only.
     await_remote_partitions: Count = 0
     # Σ ConsumerLag of the adding replicas. Follower side only; stale while that side's throttle delays fetches.
     lag_messages: Number | None = None

@@ -379,7 +379,7 @@ class ClusterClient:
     def pending_upload_offsets(
         self, led: Mapping[int, Iterable[TopicPartition]]
     ) -> dict[int, dict[TopicPartition, int] | ClusterError]:
-        """Returns the first offset that each leader has still to upload (KIP-1023); an error from brokers before Kafka 4.3."""
+        """Returns the first offset that each leader has still to upload (KIP-1023); an error from brokers before Kafka 4.2."""
         return self._offsets_by_broker(led, _CONSUMER, _EARLIEST_PENDING_UPLOAD)
 
     def _offsets(self, partitions: Iterable[PartitionState], replica_id: int) -> dict[TopicPartition, int]:

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from streaming.shared import kafka_names
 from streaming.shared.contract import TopicPartition
-from streaming.shared.copied_bytes import LocalLog, copied_bytes, lacks_remote_state
+from streaming.shared.copied_bytes import LocalLog, awaits_remote_state, copied_bytes
 from streaming.shared.kafka.values import ClusterError, ConfigValue, PartitionState
 
 _TOPICS_PER_REQUEST = 200
@@ -44,7 +44,7 @@ class CopiedSizes:
     """Log sizes by broker, in which a follower of a tiered partition has the bytes that it does not have to copy.
 
     Attributes:
-        waiting: brokers, by partition, whose replica cannot begin to copy until it has read the state of the remote log.
+        waiting: brokers, by partition, whose replica has to read the state of the remote log before its first byte.
     """
 
     by_broker: _ByReplica
@@ -105,9 +105,9 @@ def with_copied_bytes(
             # A replica with a log but without an offset is on a failed disk, or its broker is starting.
             if log is None or (end is None and own.get(key, 0) > 0):
                 continue
-            own[key] = copied_bytes(log if end else logs_of_empty.get(key, log), end)
-            if end is not None and lacks_remote_state(log, end):
+            if end is not None and awaits_remote_state(log, end, own.get(key, 0)):
                 waiting[key] = waiting.get(key, frozenset()) | {broker}
+            own[key] = copied_bytes(log if end else logs_of_empty.get(key, log), end)
     return CopiedSizes(adjusted, waiting)
 
 

@@ -212,17 +212,20 @@ class MovesView:
         return 0 if signal is None else signal.await_remote_partitions
 
     def is_held_by_remote_storage(self, destination: int) -> bool:
-        """Returns whether no replica that moves onto this broker can copy before it has read the state of the remote log.
+        """Returns whether each replica that moves onto this broker has to read the state of the remote log before its first byte.
 
-        A follower throttle that is used up also keeps new replicas from their first fetch. Then the throttle is the cause.
+        A throttle that is used up also keeps new replicas empty. Then the throttle is the cause.
         """
-        side = (destination, Side.FOLLOWER)
-        signal, setting = self.fresh_signal(side), self.throttle(side)
+        signal = self.fresh_signal((destination, Side.FOLLOWER))
         if signal is None or not 0 < signal.moving_partitions == signal.await_remote_partitions:
             return False
+        return all(self._is_measured_unused(side) for side in self.sides_of(destination))
+
+    def _is_measured_unused(self, side: BrokerSide) -> bool:
+        """Returns whether this side has no throttle, or one that is measured as not used up."""
+        setting, measured = self.throttle(side), self.measured_bytes_per_s(side)
         if setting is None:
             return True
-        measured = self.measured_bytes_per_s(side)
         return measured is not None and measured < self.limits.bound_ratio * setting.bytes_per_s
 
     def leaders_of(self, destination: int) -> Sequence[int]:

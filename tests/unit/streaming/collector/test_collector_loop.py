@@ -89,7 +89,10 @@ def test_admin_reader_reads_logs_of_lagging_leaders_while_they_answer() -> None:
 class TieredCluster(FakeCluster):
     """The topic is tiered: the leader has the offsets from 9,000 to 10,000 on its disks, and broker 3 has copied up to 9,500."""
 
-    copied_offset = 9_500
+    copied_offset, copied_bytes = 9_500, 400
+
+    def log_sizes(self, brokers: Iterable[int], _partitions: Iterable[Any]) -> dict[int, dict[Any, int] | ClusterError]:
+        return {broker: {("orders", 0): 1000 if broker == 1 else self.copied_bytes} for broker in brokers}
 
     def topic_configs(self, topics: Iterable[str], keys: Iterable[str]) -> dict[str, dict[str, str]]:
         assert "remote.storage.enable" in keys
@@ -108,7 +111,7 @@ def test_admin_reader_measures_a_tiered_copy_by_its_offsets() -> None:
     answers = admin_reader(cluster).read([1, 3])
     assert answers.sizes == {1: {("orders", 0): 1000}, 3: {("orders", 0): 500}}
     assert answers.awaiting_remote == {}
-    cluster.copied_offset = 0
+    cluster.copied_offset, cluster.copied_bytes = 9_000, 0
     answers = admin_reader(cluster).read([1, 3])
     assert answers.sizes[3] == {("orders", 0): 0}
     assert answers.awaiting_remote == {("orders", 0): frozenset({3})}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streaming.shared.copied_bytes import LocalLog, copied_bytes, first_copied_offset, lacks_remote_state
+from streaming.shared.copied_bytes import LocalLog, awaits_remote_state, copied_bytes, first_copied_offset
 
 MB = 1_000_000
 # 100 MB and 1,000 records of a log of 10,000 records are on the leader's disks.
@@ -40,7 +40,18 @@ def test_first_offset_is_never_before_the_local_start() -> None:
     assert first_copied_offset(LocalLog(100 * MB, start=900, end=1_000, pending_upload=500)) == 900
 
 
-def test_remote_state_is_needed_only_before_the_local_start() -> None:
-    assert lacks_remote_state(LEADER, 0)
-    assert not lacks_remote_state(LEADER, 9_000)
-    assert not lacks_remote_state(LocalLog(100 * MB, start=0, end=1_000), 0)
+@pytest.mark.parametrize(
+    ("leader", "follower_end", "follower_bytes", "expected"),
+    [
+        (LEADER, 0, 0, True),
+        (LEADER, 9_000, 0, True),  # Kafka has truncated its log to the local start.
+        (UPLOADED, 9_800, 0, True),  # The same with KIP-1023.
+        (LEADER, 9_010, 1_000, False),
+        (LEADER, 10_000, 0, False),  # There is nothing to copy.
+        (LocalLog(100 * MB, start=0, end=1_000), 0, 0, False),  # The whole log is local.
+    ],
+)
+def test_empty_follower_awaits_the_remote_state(
+    leader: LocalLog, follower_end: int, follower_bytes: int, expected: bool
+) -> None:
+    assert awaits_remote_state(leader, follower_end, follower_bytes) == expected

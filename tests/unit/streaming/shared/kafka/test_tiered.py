@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
+
 from streaming.shared.kafka.tiered import new_replica_bytes, tiered_topics, with_copied_bytes
 from streaming.shared.kafka.values import ClusterError, ConfigValue, PartitionState
 
@@ -77,9 +79,12 @@ def test_replica_with_a_log_but_no_offset_keeps_its_size() -> None:
     assert copied(Cluster(ends={1: 10_000, 2: 10_000}))[3] == 5 * MB
 
 
-def test_replica_before_the_local_log_waits_for_the_remote_storage() -> None:
-    found = with_copied_bytes(Cluster(ends={1: 10_000, 2: 10_000, 3: 0}), SIZES, [MOVE], TIERED)
+@pytest.mark.parametrize("end", [0, 9_000])
+def test_empty_replica_waits_for_the_remote_storage(end: int) -> None:
+    cluster = Cluster(ends={1: 10_000, 2: 10_000, 3: end})
+    found = with_copied_bytes(cluster, {**SIZES, 3: {KEY: 0}}, [MOVE], TIERED)
     assert found.waiting == {KEY: frozenset({3})}
+    assert with_copied_bytes(Cluster(), SIZES, [MOVE], TIERED).waiting == {}
 
 
 def test_unknown_offsets_leave_the_sizes() -> None:

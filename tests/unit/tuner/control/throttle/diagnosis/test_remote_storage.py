@@ -45,10 +45,10 @@ def test_stall_without_remote_state_is_never_a_throttle_problem(
         assert "broker 3" in decision.text
 
 
-def test_used_up_follower_throttle_explains_why_replicas_wait() -> None:
-    """A follower throttle that is used up delays the first fetch of a new replica too."""
-    used = (broker_signal(1, leader=4 * MB), broker_signal(3, follower=4 * MB))
-    assert {d.reason for d in decide(LOW, used)} == {Reason.STALLED_BELOW_STEADY_STATE}
+@pytest.mark.parametrize("used", [(4 * MB, 0), (0, 4 * MB)], ids=["leader", "follower"])
+def test_used_up_throttle_explains_why_replicas_are_empty(used: tuple[int, int]) -> None:
+    brokers = (broker_signal(1, leader=used[0]), broker_signal(3, follower=used[1]))
+    assert {d.reason for d in decide(LOW, brokers)} == {Reason.STALLED_BELOW_STEADY_STATE}
 
 
 def test_throttle_of_other_copying_replicas_is_raised() -> None:
