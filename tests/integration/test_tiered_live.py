@@ -83,6 +83,18 @@ def test_move_of_a_tiered_topic_copies_the_local_log(lab: Lab, client: Reassignm
     assert measured == sorted(measured, reverse=True)
 
 
+def test_move_continues_when_remote_storage_is_switched_off(lab: Lab, client: ReassignmentClient) -> None:
+    size = make_tiered_topic(lab, client, "refunds", total_bytes=TOTAL, local_bytes=LOCAL, segment_bytes=SEGMENT)
+    start_move(client, "refunds")
+    until(lambda: local_size(client, 2, "refunds"), 20, "the copy has begun")
+    off = {"remote.storage.enable": "false", "remote.log.delete.on.disable": "true"}
+    assert set(client.alter_topic_configs({"refunds": off}).values()) == {None}
+    measured, _ = watch(client, "refunds")
+    assert measured
+    assert max(measured) <= size
+    assert measured == sorted(measured, reverse=True)
+
+
 def test_move_with_kip_1023_copies_what_is_not_uploaded(lab: Lab, client: ReassignmentClient) -> None:
     size = make_tiered_topic(lab, client, "clicks", total_bytes=TOTAL, local_bytes=3 * LOCAL, segment_bytes=SEGMENT)
     key = ("clicks", 0)
