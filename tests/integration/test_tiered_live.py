@@ -18,8 +18,9 @@ from tuner.core.reassignment_plan import ReassignmentSnapshot
 from tuner.runtime.reassignment.actuator import KafkaReassignmentActuator
 
 MB = 1_000_000
-TOTAL, LOCAL, SEGMENT = 24 * MB, 6 * MB, 1_100_000
-THROTTLE_BYTES_PER_S = 1 * MB
+TOTAL, LOCAL, SEGMENT = 40 * MB, 12 * MB, 1_100_000
+# Kafka lets the bytes of a whole quota window pass at once, so about half of the local log takes a while.
+THROTTLE_BYTES_PER_S = 500_000
 RATES = {1: "leader.replication.throttled.rate", 2: "follower.replication.throttled.rate"}
 LISTS = {"leader.replication.throttled.replicas": "*", "follower.replication.throttled.replicas": "*"}
 pytestmark = pytest.mark.timeout(240)
@@ -43,11 +44,11 @@ def client(lab: Lab) -> Iterator[ReassignmentClient]:
 
 
 def start_move(client: ReassignmentClient, topic: str) -> None:
-    """Moves the topic from broker 1 to broker 2, throttled on both sides."""
+    """Adds a replica on broker 2, throttled on both sides. Broker 1 keeps its replica, and stays the leader."""
     rates = {broker: {key: str(THROTTLE_BYTES_PER_S)} for broker, key in RATES.items()}
     assert set(client.alter_broker_configs(rates).values()) == {None}
     assert set(client.alter_topic_configs({topic: LISTS}).values()) == {None}
-    assert client.alter_reassignments({(topic, 0): (2,)}, allow_replication_factor_change=True) == {(topic, 0): None}
+    assert client.alter_reassignments({(topic, 0): (1, 2)}, allow_replication_factor_change=True) == {(topic, 0): None}
 
 
 def watch(client: ReassignmentClient, topic: str) -> tuple[list[int], list[int]]:
@@ -83,6 +84,7 @@ def test_move_of_a_tiered_topic_copies_the_local_log(lab: Lab, client: Reassignm
     assert measured == sorted(measured, reverse=True)
 
 
+@pytest.mark.campaign
 def test_move_continues_when_remote_storage_is_switched_off(lab: Lab, client: ReassignmentClient) -> None:
     size = make_tiered_topic(lab, client, "refunds", total_bytes=TOTAL, local_bytes=LOCAL, segment_bytes=SEGMENT)
     start_move(client, "refunds")
