@@ -23,6 +23,8 @@ TOTAL, LOCAL, SEGMENT = 40 * MB, 12 * MB, 1_100_000
 THROTTLE_BYTES_PER_S = 500_000
 RATES = {1: "leader.replication.throttled.rate", 2: "follower.replication.throttled.rate"}
 LISTS = {"leader.replication.throttled.replicas": "*", "follower.replication.throttled.replicas": "*"}
+SLACK = 0.97  # A record takes some bytes more than its value.
+SKIPS_UPLOADED = "follower.fetch.last.tiered.offset.enable"
 pytestmark = pytest.mark.timeout(240)
 
 
@@ -51,37 +53,41 @@ def start_move(client: ReassignmentClient, topic: str) -> None:
     assert client.alter_reassignments({(topic, 0): (1, 2)}, allow_replication_factor_change=True) == {(topic, 0): None}
 
 
-def watch(client: ReassignmentClient, topic: str) -> tuple[list[int], list[int]]:
-    """Returns what the collector and the plan executor measured as remaining until the move ended, and the truth."""
+def watch(client: ReassignmentClient, topic: str, *, skips_uploaded: bool = False) -> list[int]:
+    """Returns the remaining bytes that the collector measured until the move ended.
+
+    They fall all the time. So each measurement must be between the true values before and after it.
+    """
     key = (topic, 0)
     reader, actuator = AdminReader(client, FullScanResult), KafkaReassignmentActuator(client)
-    measured, true = [], []
+    measured: list[int] = []
 
     def ended() -> bool:
+        before = lacking_bytes(client, topic, 2, skips_uploaded=skips_uploaded)
         answers, snapshot = reader.read([1, 2]), actuator.read_snapshot({topic}, [key])
-        true.append(lacking_bytes(client, topic, 2))
+        after = lacking_bytes(client, topic, 2, skips_uploaded=skips_uploaded)
+        assert isinstance(snapshot, ReassignmentSnapshot), snapshot
         if not client.reassignments():
             return True
-        measured.append(answers.sizes[1][key] - answers.sizes[2][key])
-        assert isinstance(snapshot, ReassignmentSnapshot), snapshot
-        executor = snapshot.log_bytes[1][key] - snapshot.log_bytes[2][key]
-        assert abs(executor - measured[-1]) <= 3 * MB, "both read the same cluster, one after the other"
+        collected = answers.sizes[1][key] - answers.sizes[2][key]
+        executed = snapshot.log_bytes[1][key] - snapshot.log_bytes[2][key]
+        true = [before / SLACK, collected, executed, after * SLACK]
+        assert true == sorted(true, reverse=True), true
+        measured.append(collected)
         return False
 
-    until(ended, 60, "the move ends", every_s=0.5)
-    return measured, true[: len(measured)]
+    until(ended, 90, "the move ends", every_s=0.5)
+    return measured
 
 
 def test_move_of_a_tiered_topic_copies_the_local_log(lab: Lab, client: ReassignmentClient) -> None:
     size = make_tiered_topic(lab, client, "orders", total_bytes=TOTAL, local_bytes=LOCAL, segment_bytes=SEGMENT)
     assert new_replica_bytes(client, {("orders", 0): size}, {("orders", 0): 1}) == {("orders", 0): size}
     start_move(client, "orders")
-    measured, true = watch(client, "orders")
-    assert 0.5 * size < measured[0] <= size
-    errors = [abs(m - t) for m, t in zip(measured, true, strict=True)]
-    assert max(errors) < 0.25 * size, list(zip(measured, true, strict=True))
+    measured = watch(client, "orders")
+    assert len(measured) > 3
+    assert 0.4 * size < measured[0] <= size
     assert measured[-1] < 0.3 * size
-    assert measured == sorted(measured, reverse=True)
 
 
 @pytest.mark.campaign
@@ -91,10 +97,9 @@ def test_move_continues_when_remote_storage_is_switched_off(lab: Lab, client: Re
     until(lambda: local_size(client, 2, "refunds"), 20, "the copy has begun")
     off = {"remote.storage.enable": "false", "remote.log.delete.on.disable": "true"}
     assert set(client.alter_topic_configs({"refunds": off}).values()) == {None}
-    measured, _ = watch(client, "refunds")
+    measured = watch(client, "refunds")
     assert measured
     assert max(measured) <= size
-    assert measured == sorted(measured, reverse=True)
 
 
 def test_move_with_kip_1023_copies_what_is_not_uploaded(lab: Lab, client: ReassignmentClient) -> None:
@@ -102,14 +107,17 @@ def test_move_with_kip_1023_copies_what_is_not_uploaded(lab: Lab, client: Reassi
     key = ("clicks", 0)
     assert new_replica_bytes(client, {key: size}, {key: 1}) == {key: size}
     with DefaultConfigClient(lab.kafka_settings(), "test-default") as defaults:
-        assert defaults.alter_default_config("follower.fetch.last.tiered.offset.enable", "true") is None
-
-    def is_known() -> bool:
-        return new_replica_bytes(client, {key: size}, {key: 1})[key] < 0.2 * size
-
-    until(is_known, 20, "only the active segment has to be copied")
-    start_move(client, "clicks")
-    measured, _ = watch(client, "clicks")
+        assert defaults.alter_default_config(SKIPS_UPLOADED, "true") is None
+        try:
+            until(
+                lambda: new_replica_bytes(client, {key: size}, {key: 1})[key] < 0.2 * size,
+                20,
+                "the setting is in force",
+            )
+            start_move(client, "clicks")
+            measured = watch(client, "clicks", skips_uploaded=True)
+        finally:
+            assert defaults.alter_default_config(SKIPS_UPLOADED, None) is None
     assert max(measured, default=0) < 0.2 * size, "the remaining bytes never were the size of the local log"
     assert local_size(client, 2, "clicks") < 0.2 * size, "the move has ended with replicas of unlike size"
 
@@ -128,7 +136,7 @@ def test_replica_waits_while_the_remote_storage_is_away(
         for _ in range(3):
             answers = reader.read([1, 2])
             assert answers.awaiting_remote == {key: frozenset({2})}
-            assert answers.sizes[2] == {key: 0}
+            assert answers.sizes[2][key] == 0
             assert answers.sizes[1][key] == size
     finally:
         storage.bring_back()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -107,12 +108,23 @@ def local_size(client: ClusterClient, broker: int, topic: str) -> int:
     return sizes.get((topic, 0), 0)
 
 
-def lacking_bytes(client: ClusterClient, topic: str, follower: int) -> int:
-    """Returns the bytes that the follower lacks, computed from the records between its end and the leader's."""
-    ends = client.replica_end_offsets({1: [(topic, 0)], follower: [(topic, 0)]})
-    starts = client.local_start_offsets({1: [(topic, 0)]})
-    leader, own, start = ends[1], ends[follower], starts[1]
-    assert not isinstance(leader, ClusterError)
-    assert not isinstance(own, ClusterError)
-    assert not isinstance(start, ClusterError)
-    return (leader[topic, 0] - max(own.get((topic, 0), 0), start[topic, 0])) * RECORD_BYTES
+def lacking_bytes(client: ClusterClient, topic: str, follower: int, *, skips_uploaded: bool = False) -> int:
+    """Returns the bytes of the records that the follower of leader 1 has still to copy.
+
+    Args:
+        skips_uploaded: whether the follower begins after the records that are uploaded (KIP-1023).
+    """
+    key = (topic, 0)
+    own = _offsets(client.replica_end_offsets({follower: [key]}), follower).get(key)
+    read_first = client.pending_upload_offsets if skips_uploaded else client.local_start_offsets
+    first = _offsets(read_first({1: [key]}), 1)[key]
+    end = _offsets(client.replica_end_offsets({1: [key]}), 1)[key]
+    return (end - (own or first)) * RECORD_BYTES
+
+
+def _offsets(
+    answers: Mapping[int, Mapping[tuple[str, int], int] | ClusterError], broker: int
+) -> Mapping[tuple[str, int], int]:
+    answer = answers[broker]
+    assert not isinstance(answer, ClusterError), answer
+    return answer
