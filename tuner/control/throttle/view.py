@@ -8,6 +8,7 @@ answered on both sides.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
+from dataclasses import replace
 from functools import cached_property
 from types import MappingProxyType
 
@@ -217,7 +218,7 @@ class MovesView:
         A throttle that is used up also keeps new replicas empty. Then the throttle is the cause.
         """
         signal = self.fresh_signal((destination, Side.FOLLOWER))
-        if signal is None or not 0 < signal.moving_partitions == signal.await_remote_partitions:
+        if signal is None or not awaits_remote_state(signal):
             return False
         return all(self._is_measured_unused(side) for side in self.sides_of(destination))
 
@@ -365,6 +366,11 @@ class MovesView:
         return None if rate is None or load is None else rate - load.steady_state_bytes_per_s
 
 
+def awaits_remote_state(signal: MoveSignal) -> bool:
+    """Returns whether each moving replica of a follower side has to read the state of a remote log before its first byte."""
+    return 0 < signal.moving_partitions == signal.await_remote_partitions
+
+
 def judge_stalls(view: MovesView, memory: Memory, limits: StallLimits) -> Mapping[int, StallState]:
     """Returns the stall state of every destination of a running move."""
     states = {}
@@ -387,5 +393,8 @@ def judge_stalls(view: MovesView, memory: Memory, limits: StallLimits) -> Mappin
             steered=view.is_steered(destination),
         )
         steps = [step for step in signal.steps if step.at_ms - 1000 * step.dt_s >= changed_ms] if signal else []
-        states[destination] = stall_detector.judge_steps(state, steps, expected, limits) if steps else state
+        # Empty replicas are not near their end, even if little of a tiered log has to be copied.
+        is_empty = signal is not None and awaits_remote_state(signal)
+        judged_limits = replace(limits, near_end_bytes=0.0, near_end_write_s=0.0) if is_empty else limits
+        states[destination] = stall_detector.judge_steps(state, steps, expected, judged_limits) if steps else state
     return states

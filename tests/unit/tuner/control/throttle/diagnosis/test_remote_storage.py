@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tuner_cases import LIMITS, SOURCE, STALL, STALLED, TARGET, broker_signal, live, move_signal, observation
+from tuner_cases import LIMITS, NOW_MS, SOURCE, STALL, STALLED, TARGET, broker_signal, live, move_signal, observation
 
-from streaming.shared.contract import BrokerSignal
+from streaming.shared.contract import BrokerSignal, MoveStep
 from tuner.control.throttle.decision import Decision, Reason
 from tuner.control.throttle.side_rules import decide_sides
 from tuner.control.throttle.state import Memory
-from tuner.control.throttle.view import MovesView
+from tuner.control.throttle.view import MovesView, judge_stalls
 from tuner.core.cluster import BrokerSide
 from tuner.core.throttle_limits import MB, ThrottleLimits
 
@@ -68,3 +68,13 @@ def test_unknown_use_of_the_follower_throttle_proves_nothing() -> None:
 
 def test_stall_without_tiered_topics_is_explained_as_before() -> None:
     assert {d.reason for d in decide(HIGH, waiting=0)} == {Reason.STALLED_NOT_THROTTLE_BOUND}
+
+
+@pytest.mark.parametrize(("waiting", "stalls"), [(1, True), (0, False)])
+def test_empty_replica_is_not_near_its_end(waiting: int, stalls: bool) -> None:
+    """A tenth of a megabyte remains, as when nearly everything is in the remote storage."""
+    steps = tuple(MoveStep(NOW_MS - 5_000 * age, 5.0, 0.0, 0.0, 0.1 * MB) for age in reversed(range(6)))
+    follower = move_signal(*TARGET, remaining=0.1 * MB, steady_state=0, steps=steps)
+    signals = (move_signal(*SOURCE, steady_state=0), replace(follower, await_remote_partitions=waiting))
+    view = MovesView(observation(live(HIGH), signals, IDLE), live(HIGH), LIMITS)
+    assert judge_stalls(view, Memory(), STALL)[3].stalled is stalls
