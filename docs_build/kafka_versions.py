@@ -9,11 +9,12 @@ from typing import Any
 
 from docs_build.page import ROOT
 from rheostat.jvm.kafka_versions import kafka_versions
-from streaming.shared.kafka.versions import IDLE_RATIO_FROM, minor_version
+from streaming.shared.kafka.versions import CORDONS_FROM, IDLE_RATIO_FROM, minor_version
 
 RESULTS = ROOT / "tests" / "compat" / "results.json"
 _STORY = "test_stalled_move_is_rescued_and_nothing_is_left"
 _NOT_RUN = "not run yet"
+_NO_CORDONS = "no cordons, so `rheostat plan generate --cordon` is refused"
 _NO_IDLE_RATIO = "no metric of the controller's idle ratio, so `idle_ratio_min` has no effect"
 
 
@@ -27,7 +28,8 @@ def render_kafka_versions(file: Path = RESULTS) -> str:
         row: Mapping[str, Any] = rows.get(version, {"tests": {}})
         suite, story = _suite_text(row["tests"], contract), row["tests"].get(_STORY, _NOT_RUN)
         run = f"{row['date']}, Java {row['java']}" if version in rows else ""
-        note = _NO_IDLE_RATIO if minor_version(version) < IDLE_RATIO_FROM else ""
+        missing = ((IDLE_RATIO_FROM, _NO_IDLE_RATIO), (CORDONS_FROM, _NO_CORDONS))
+        note = "; ".join(text for since, text in missing if minor_version(version) < since)
         lines.append(f"| {version} | {suite} | {story} | {run} | {note} |")
     return "\n".join(lines)
 

@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 from docs_build.page import cell
+from tuner.control.cordon import reason_texts as cordon
 from tuner.control.log_dir import reason_texts as log_dir
 from tuner.control.mutation_quota import reason_texts as quota
 from tuner.control.reassignment import reason_texts as reassignment
@@ -63,6 +64,12 @@ SECTIONS: tuple[tuple[str, str, Mapping[Any, ReasonText]], ...] = (
         "Copies between log directories",
         "While a broker copies partitions between its log directories, each cycle gives one of these reasons for its limit.",
         log_dir.LOG_DIR_REASON_TEXTS,
+    ),
+    (
+        "Cordons",
+        "A plan may cordon the brokers that it empties (`rheostat plan generate --cordon`). Each decision about a cordon has one "
+        "of these reasons.",
+        cordon.CORDON_REASON_TEXTS,
     ),
     (
         "Replication lag",

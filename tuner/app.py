@@ -54,6 +54,7 @@ from tuner.runtime.standby import Standby, journal_reader
 from tuner.settings.schedule_periods import SettingsSchedule
 from tuner.settings.tuner import TunerSettings
 from tuner.wiring.context import TermContext
+from tuner.wiring.cordon import cordon_controller
 from tuner.wiring.http import PortError, http_server
 from tuner.wiring.log_dir import log_dir_controller
 from tuner.wiring.mutation_quota import mutation_quota_controller
@@ -306,9 +307,10 @@ def _run_term(process: _Process, current: _Settings, read_ahead: ReadAhead | Non
             has_objective=settings.objective is not None,
         )
         quotas = mutation_quota_controller(context, status.quotas)
-        plans = reassignment_executor(context, status.plans, throttles)
+        cordons = cordon_controller(context, status.cordons)
+        plans = reassignment_executor(context, status.plans, throttles, cordons)
         log_dirs = log_dir_controller(context, status.log_dirs)
-        controllers = Controllers(throttles, quotas, plans, log_dirs, lag_monitor(context, status.lag))
+        controllers = Controllers(throttles, quotas, plans, log_dirs, lag_monitor(context, status.lag), cordons)
         serve(
             controllers,
             status.throttles,
@@ -325,6 +327,7 @@ def _run_term(process: _Process, current: _Settings, read_ahead: ReadAhead | Non
         status.quotas.clear()
         status.plans.clear()
         status.log_dirs.clear()
+        status.cordons.clear()
         status.lag.clear()
         if journal.lost:
             process.leave_group()
@@ -367,7 +370,7 @@ def _term_context(
     inputs: InputLog,
     cleanups: ExitStack,
 ) -> TermContext:
-    finder = recovery_finder(cleanups, process.kafka) if settings.recovery != "off" else None
+    finder = recovery_finder(cleanups, process.kafka, settings.first_topics) if settings.recovery != "off" else None
     return TermContext(
         process.cluster,
         process.kafka,

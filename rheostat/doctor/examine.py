@@ -14,6 +14,7 @@ from typing import Any
 from rheostat.config.settings import Settings
 from rheostat.doctor.agents import agents
 from rheostat.doctor.cluster import connection, names_on_record, quota_window, rights, topics
+from rheostat.doctor.cordons import cordons
 from rheostat.doctor.findings import Finding, FindingVerdict
 from rheostat.doctor.kafka_version import kafka_version
 from rheostat.doctor.leftovers import leftover_throttles, leftover_trials
@@ -62,6 +63,7 @@ def examine(settings: Settings, *, create: bool = False) -> Iterator[Finding]:
         yield from rights(client, sorted(brokers), settings, create=create)
         yield from writers(client, settings)
         yield from quota_window(client, sorted(brokers))
+        yield from cordons(client, sorted(brokers), settings)
         yield from leftover_throttles(client, settings)
         yield from leftover_trials(client, settings)
         for source in settings.stream.sources:

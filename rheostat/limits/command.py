@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,8 @@ from rheostat.limits.overrides import LimitOverrides, check_topic
 from rheostat.limits.report import Fill, LimitsReport, as_record, build_report
 from rheostat.limits.thread_spread import avoid_fetcher_collisions
 from rheostat.limits.view import describe_report
-from rheostat.plan.cluster_layout import ClusterLayout, open_cluster, read_layout
+from rheostat.plan.cluster_layout import ClusterLayout, open_cluster, read_cordoned_brokers, read_layout
+from streaming.shared import kafka_names
 from streaming.shared.kafka.cluster import PartitionState
 from tuner.core.partition_limits import INTERNAL_TOPICS, PRESETS, PartitionCounts, PartitionLimits, count_partitions
 from tuner.planning.placement import PlacementRequest, PolicyViolation, place
@@ -65,13 +66,15 @@ def run_place(
         layout = read_layout(client, settings, _CLIENT_ID)
         counts = count_replicas(layout)
         existing = layout.topics.get(topic, [])
-        request = placement_request(topic, partitions, replication, existing, len(layout.brokers))
+        cordoned = read_cordoned_brokers(client, layout)
+        request = placement_request(topic, partitions, replication, existing, layout.brokers, cordoned)
         try:
-            placement = place(request, layout.racks, counts, limits_for_topic(topic, limits))
+            placement = place(request, open_racks(layout, cordoned), counts, limits_for_topic(topic, limits))
         except PolicyViolation as violation:
+            text = f"{violation}{cordoned_text(cordoned)}"
             if as_json:
-                out(json.dumps({"plan": None, "policy_violation": str(violation)}, indent=2))
-            tell(str(violation))
+                out(json.dumps({"plan": None, "policy_violation": text}, indent=2))
+            tell(text)
             return EXIT_NOT_WELL
         placement = avoid_fetcher_collisions(client, layout, topic, placement)
     plan = placement_json(topic, len(existing), placement)
@@ -94,15 +97,26 @@ def count_replicas(layout: ClusterLayout) -> PartitionCounts:
     return count_partitions(((key, state.replicas) for key, state in layout.partitions.items()), layout.brokers)
 
 
+def open_racks(layout: ClusterLayout, cordoned: Collection[int]) -> dict[int, str | None]:
+    """Returns the rack of each living broker that takes new replicas."""
+    return {broker: rack for broker, rack in layout.racks.items() if broker not in cordoned}
+
+
 def placement_request(
-    topic: str, partitions: int, replication: int | None, existing: Sequence[PartitionState], brokers: int
+    topic: str,
+    partitions: int,
+    replication: int | None,
+    existing: Sequence[PartitionState],
+    alive: Collection[int],
+    cordoned: Collection[int],
 ) -> PlacementRequest:
     """Returns the number of new partitions and their replication factor.
 
     Args:
         partitions: number of partitions that the topic is to have in all.
         existing: the topic's current partitions; empty if the topic does not exist.
-        brokers: number of brokers that are alive.
+        alive: the brokers that are alive.
+        cordoned: the brokers that take no new replicas.
 
     Raises:
         BadInputError: the message names the option.
@@ -123,15 +137,25 @@ def placement_request(
         partitions -= count
     elif replication is None:
         raise BadInputError(f"--replication: missing, and topic {topic} does not exist: give a replication factor")
-    if replication > brokers:
+    open_count = len({*alive} - {*cordoned})
+    if replication > open_count:
+        found = f"{len(alive)} are alive" if open_count == len(alive) else f"{open_count} are alive and not cordoned"
         raise BadInputError(
-            f"--replication: INVALID_REPLICATION_FACTOR: {replication} replicas need {replication} brokers, and {brokers} are alive"
+            f"--replication: INVALID_REPLICATION_FACTOR: {replication} replicas need {replication} brokers, and {found}"
+            f"{cordoned_text(cordoned)}"
         )
     if partitions > PARTITIONS_MAX:
         raise BadInputError(
             f"--partitions: Kafka creates at most {PARTITIONS_MAX} at a time, found {partitions}: create them in several steps"
         )
     return PlacementRequest(topic, partitions, replication)
+
+
+def cordoned_text(cordoned: Collection[int]) -> str:
+    """Returns which brokers are cordoned, as the end of a sentence; empty if none is."""
+    if not cordoned:
+        return ""
+    return f" (cordoned by {kafka_names.CORDONED_LOG_DIRS}: {', '.join(map(str, sorted(cordoned)))})"
 
 
 def placement_json(topic: str, first_partition: int, placement: Sequence[Sequence[int]]) -> dict[str, Any]:

@@ -16,12 +16,19 @@ from pathlib import Path
 from rheostat.config.settings import load_settings
 from rheostat.console.output import out, tell
 from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL, BadInputError, CommandError
-from rheostat.limits.command import count_replicas, limits_for_topic, placement_json, placement_request
+from rheostat.limits.command import (
+    cordoned_text,
+    count_replicas,
+    limits_for_topic,
+    open_racks,
+    placement_json,
+    placement_request,
+)
 from rheostat.limits.overrides import LimitOverrides, check_topic, parse_topic_configs
 from rheostat.limits.report import build_report
 from rheostat.limits.thread_spread import avoid_fetcher_collisions
 from rheostat.limits.view import describe_report
-from rheostat.plan.cluster_layout import raise_as_command_errors, read_layout
+from rheostat.plan.cluster_layout import raise_as_command_errors, read_cordoned_brokers, read_layout
 from rheostat.run.services import probe
 from streaming.shared import kafka_names
 from streaming.shared.kafka.placed_topics import PlacingClient, TopicRefusal
@@ -67,13 +74,15 @@ def run_create(config: Path, overrides: LimitOverrides, topic: NewTopic, *, as_j
                 f"--topic: {topic.name} already exists, with {len(existing)} partitions: expected a new name. "
                 "`rheostat limits place` finds room for more partitions of it"
             )
-        request = placement_request(topic.name, topic.partitions, topic.replication, (), len(before.brokers))
+        cordoned = read_cordoned_brokers(client, before)
+        request = placement_request(topic.name, topic.partitions, topic.replication, (), before.brokers, cordoned)
         try:
-            placement = place(request, before.racks, count_replicas(before), limits)
+            placement = place(request, open_racks(before, cordoned), count_replicas(before), limits)
         except PolicyViolation as violation:
+            text = f"{violation}{cordoned_text(cordoned)}"
             if as_json:
-                _print_json({"created": False, "policy_violation": str(violation)})
-            tell(str(violation))
+                _print_json({"created": False, "policy_violation": text})
+            tell(text)
             return EXIT_NOT_WELL
         placement = avoid_fetcher_collisions(client, before, topic.name, placement)
         with raise_as_command_errors("The topic cannot be created"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from streaming.shared.contract import Side
 from streaming.shared.short_lists import shorten_lines
@@ -28,15 +28,18 @@ def raised_rates(current: Mapping[BrokerSide, int | None], ordered: Mapping[Brok
     ]
 
 
-def release_summary(cluster: str, memory: Memory, quotas: MutationMemory, blocked: str | None) -> list[str]:
+def release_summary(
+    cluster: str, memory: Memory, quotas: MutationMemory, blocked: str | None, cordoned: Sequence[int] = ()
+) -> list[str]:
     """Returns a line for each change that a release of this cluster makes, between an introduction and a closing line.
 
     Args:
         memory: the tuner's state: the throttles and the lists of throttled replicas that the tuner manages.
         quotas: the tuner's state for mutation quotas.
         blocked: why the journal's state is incomplete; None: it is complete.
+        cordoned: the brokers that rheostat has cordoned.
     """
-    changes = _restored_settings(memory, quotas)
+    changes = [*_restored_settings(memory, quotas), *(f"broker {broker}: its cordon is lifted" for broker in cordoned)]
     head = f"This restores every setting that rheostat has changed on cluster {cluster}, even while partitions move:"
     if blocked is not None:
         head = (

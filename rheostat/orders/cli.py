@@ -108,7 +108,10 @@ def release(
     if (mistake := send.wrong_cluster_name(settings)) is not None:
         raise BadInputError(mistake)
     recorded = send.read_orders(settings)
-    confirm(release_summary(settings.cluster, recorded.memory, recorded.quotas, recorded.blocked), yes=yes)
+    summary = release_summary(
+        settings.cluster, recorded.memory, recorded.quotas, recorded.blocked, recorded.cordons.brokers
+    )
+    confirm(summary, yes=yes)
     remaining = send.release_all(settings, send.submit(settings, send.release))
     if remaining:
         out("Not all settings are restored:", *remaining)
@@ -142,7 +145,9 @@ def _purge(settings: Settings, yes: Yes) -> None:
     tell("checking that no process of rheostat uses the topics ...")
     purge.check_nothing_runs(settings, scope)
     recorded = send.read_orders(settings)
-    changes = release_summary(settings.cluster, recorded.memory, recorded.quotas, recorded.blocked)[:-1]
+    changes = release_summary(
+        settings.cluster, recorded.memory, recorded.quotas, recorded.blocked, recorded.cordons.brokers
+    )[:-1]
     confirm([*changes, *purge.purge_summary(settings, scope)], yes=yes)
     # Without a journal rheostat has changed nothing, and a release would create the topics again.
     if settings.topic_names().journal in scope.topics:

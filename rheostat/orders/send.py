@@ -40,6 +40,7 @@ from tuner.api.orders_api import (
     resume_change,
 )
 from tuner.api.sentences import moment
+from tuner.control.cordon.model import CordonMemory
 from tuner.control.log_dir.model import LogDirMemory
 from tuner.control.log_dir.policy import log_dir_name
 from tuner.control.mutation_quota.state import MutationMemory
@@ -186,6 +187,7 @@ class RecordedOrders(NamedTuple):
         memory: the tuner's state for throttles.
         quotas: the tuner's state for mutation quotas.
         log_dirs: the tuner's state for log directory throttles.
+        cordons: the tuner's state for cordons.
         holdings: the settings that tuners of this cluster name manage, in words; empty: they manage no settings.
         holdings_by_alias: the settings that tuners of other cluster names manage on this Kafka cluster, in words, by name.
         blocked: why no tuner may become active with this journal, and what to do; None: a tuner may become active.
@@ -195,6 +197,7 @@ class RecordedOrders(NamedTuple):
     memory: Memory = Memory()
     quotas: MutationMemory = MutationMemory()
     log_dirs: LogDirMemory = LogDirMemory()
+    cordons: CordonMemory = CordonMemory()
     holdings: str = ""
     holdings_by_alias: Mapping[str, str] = {}
     blocked: str | None = None
@@ -227,6 +230,7 @@ def _read(reader: kafka.KafkaConsumer, settings: Settings, brokers: Collection[i
         memory=memory,
         quotas=journal.quotas,
         log_dirs=journal.log_dirs,
+        cordons=journal.cordons,
         holdings=journal.holdings,
         holdings_by_alias=journal.cluster_aliases.holdings_by_name(brokers),
         blocked=journal.blocked,
@@ -323,7 +327,7 @@ def release_all(settings: Settings, orders: Orders, timeout_s: float = RELEASED_
         memory, quotas = recorded.memory, recorded.quotas
         list_entries = sum(len(throttle.for_side(side).pairs) for throttle in memory.listed.values() for side in Side)
         is_unacknowledged = memory.orders_at_ms < orders.at_ms
-        owned = len(memory.owned) + len(quotas.owned) + len(recorded.log_dirs.owned)
+        owned = len(memory.owned) + len(quotas.owned) + len(recorded.log_dirs.owned) + len(recorded.cordons.brokers)
         return owned + list_entries + int(is_unacknowledged)
 
     try:
@@ -354,7 +358,8 @@ def _remaining_lines(recorded: RecordedOrders) -> list[str]:
         f"{log_dir_name(broker)}: {rate_text(owned.setpoint_bytes_per_s)} is not restored"
         for broker, owned in sorted(recorded.log_dirs.owned.items())
     ]
-    return rate_lines + list_lines + quota_lines + log_dir_lines
+    cordon_lines = [f"broker {broker}: its cordon is not lifted" for broker in recorded.cordons.brokers]
+    return rate_lines + list_lines + quota_lines + log_dir_lines + cordon_lines
 
 
 def wait_until_released(

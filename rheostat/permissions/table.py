@@ -131,7 +131,7 @@ TUNE = Role(
     permissions=(
         _cluster(
             "Describe DescribeConfigs AlterConfigs",
-            "throttles of brokers, copies between log directories, mutation quotas",
+            "throttles and cordons of brokers, copies between log directories, mutation quotas",
         ),
         _cluster(
             "Alter",

@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from rheostat.config.settings import Settings
 from rheostat.errors import CommandError, UnreachableError
 from rheostat.run.services import probe
+from streaming.shared.cordons import cordoned_brokers
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError, PartitionState, Unreachable
+from streaming.shared.kafka.cordons import read_known_cordons
 from streaming.shared.kafka.racks import broker_racks
 from streaming.shared.kafka.tiered import new_replica_bytes
 from tuner.core.reassignment_plan import TopicPartition
@@ -93,6 +95,15 @@ def read_layout(client: ClusterClient, settings: Settings, client_id: str) -> Cl
         f"Brokers {', '.join(map(str, dead_leaders))} lead partitions, but the cluster does not list them as alive: it is "
         "changing now, or overloaded. Try again in a minute."
     )
+
+
+def read_cordoned_brokers(client: ClusterClient, layout: ClusterLayout) -> frozenset[int]:
+    """Returns the brokers that take no new replicas, because all of their log directories are cordoned (KIP-1066).
+
+    Raises:
+        ClusterError: the settings of a broker cannot be read.
+    """
+    return cordoned_brokers(read_known_cordons(client, layout.brokers))
 
 
 def find_dead_leaders(layout: ClusterLayout) -> list[int]:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
+from rheostat.reassign.cordon_checks import cordon_violations, open_disks
 from rheostat.reassign.plan_input import PlanChanges, PlanClusterState
 from streaming.shared.contract import Side
 from streaming.shared.kafka.reassignments import Disk
@@ -72,6 +73,7 @@ def check_plan(
     violations = [
         *_factor_changes(changes, may_change_factor),
         *_offline_targets(changes, cluster),
+        *cordon_violations(changes, cluster),
         *_exceeded_limits(changes, cluster, limits, active_plans),
         *_full_disks(added_bytes, cluster),
     ]
@@ -218,7 +220,7 @@ def _full_disks(added_bytes: Mapping[int, float], cluster: PlanClusterState) -> 
     """Returns a violation for each broker that cannot hold the added bytes even if each of its directories has its own disk."""
     texts = []
     for broker, added in sorted(added_bytes.items()):
-        disks = cluster.disks.get(broker, ())
+        disks = open_disks(broker, cluster)
         usable = _usable_bytes_max(disks)
         _, total = _volume_bytes(disks)  # 0: the broker does not report its disks.
         if total and added > usable:
@@ -232,7 +234,7 @@ def _full_disks(added_bytes: Mapping[int, float], cluster: PlanClusterState) -> 
 def _nearly_full_disks(added_bytes: Mapping[int, float], cluster: PlanClusterState) -> list[str]:
     texts = []
     for broker, added in sorted(added_bytes.items()):
-        disks = cluster.disks.get(broker, ())
+        disks = open_disks(broker, cluster)
         usable, total = _volume_bytes(disks)
         if total and usable < added <= _usable_bytes_max(disks):
             texts.append(

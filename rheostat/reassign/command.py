@@ -16,6 +16,7 @@ from rheostat.console.interrupt import DeferredCtrlC
 from rheostat.console.output import out
 from rheostat.errors import EXIT_DONE, EXIT_NOT_ACKNOWLEDGED, EXIT_NOT_WELL, BadInputError, CommandError
 from rheostat.orders.send import wrong_cluster_name
+from rheostat.plan.generate.report import cordon_text
 from rheostat.reassign import plan_store
 from rheostat.reassign.checks import CheckResult, check_plan, list_planned, list_transitions
 from rheostat.reassign.constraints import PlanConstraints, describe_rate, read_constraints
@@ -35,6 +36,7 @@ from rheostat.reassign.step_preview import describe_steps, steps_as_records
 from rheostat.reassign.text import state_text
 from rheostat.reassign.view import PlanView, print_line, stderr_console
 from rheostat.reassign.watch import watch_plan
+from streaming.shared.move_order import order_text
 from streaming.shared.short_lists import join_names
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.reassignment_plan import DesiredPlanState, PlanThrottle, TopicPartition
@@ -103,7 +105,8 @@ def run_reassign(config: Path, request: ReassignRequest) -> int:
     conflicts = _find_conflicts(changes.partitions.keys(), stored)
     start = read_planned_start(settings, requested_start, list_planned(changes, cluster), constraints, result)
     if request.dry_run:
-        return _dry_run(changes, cluster, result, conflicts, constraints, start, request)
+        order = order_text(settings.tuner.first_topics)
+        return _dry_run(changes, cluster, result, conflicts, constraints, start, request, order)
     for line in result.notes:
         print_line(line)
     if conflicts:
@@ -121,10 +124,11 @@ def run_reassign(config: Path, request: ReassignRequest) -> int:
         raise CommandError(constraints.no_executor)
     # A plan without a throttle can slow down all clients, so the operator confirms it by typing a word instead of "y".
     word = "unthrottled" if request.throttle.unthrottled else None
-    confirm([*_describe_changes(changes, result, constraints), *start.lines], yes=request.yes, word=word)
+    order = order_text(settings.tuner.first_topics)
+    confirm([*_describe_changes(changes, result, constraints), order, *start.lines], yes=request.yes, word=word)
     with EmbeddedService(config if request.standalone else None, other_tuners=cluster.tuners) as service:
         head = plan_store.submit_plan(
-            settings, changes.partitions, request.limits, request.throttle, start.not_before_ms
+            settings, changes.partitions, request.limits, request.throttle, start.not_before_ms, changes.cordon
         )
         print_line(
             f"Plan {head.id} is on record: {_count_text(len(changes.partitions), 'partition')}.{start.advice(head.id)}"
@@ -220,9 +224,9 @@ def _watch_once(settings: Settings, plan_id: str, service: EmbeddedService, *, m
                 view.print_line(f"  {line}")
 
         progress = watch_plan(settings, plan_id, view, on_tick=tick, stop_when=is_paused, **texts)
-        if service.is_running and plan_store.has_owned_throttles(settings):
+        if service.is_running and plan_store.has_settings_to_restore(settings):
             view.print_line("The tuner is removing its throttles.")
-            if not service.wait_for_cleanup(lambda: plan_store.has_owned_throttles(settings), tick):
+            if not service.wait_for_cleanup(lambda: plan_store.has_settings_to_restore(settings), tick):
                 view.print_line("Some throttles are still set: the next active tuner removes them.")
     return progress
 
@@ -243,6 +247,7 @@ def _report_no_changes(changes: PlanChanges, request: ReassignRequest) -> int:
         _print_json({"plan": None, "partitions": 0})
     print_line(
         f"Nothing to move: all {len(changes.targets)} partitions of the plan already have their target replicas."
+        f"{' So the plan cordons no broker.' if changes.cordon else ''}"
     )
     return EXIT_DONE
 
@@ -254,7 +259,8 @@ def _describe_changes(changes: PlanChanges, result: CheckResult, constraints: Pl
     to_brokers = f" to broker{'s' if len(added) != 1 else ''} {', '.join(map(str, added))}" if added else ""
     topics = {topic for topic, _ in partitions}
     moves = f"{_count_text(len(partitions), 'partition')} of {_count_text(len(topics), 'topic')}"
-    return [f"The plan moves {moves}{to_brokers}.", *describe_rate(constraints), *result.duration]
+    cordons = [cordon_text(changes.cordon)] if changes.cordon else []
+    return [f"The plan moves {moves}{to_brokers}.", *cordons, *describe_rate(constraints), *result.duration]
 
 
 def _dry_run(
@@ -265,6 +271,7 @@ def _dry_run(
     constraints: PlanConstraints,
     start: PlannedStart,
     request: ReassignRequest,
+    order: str,
 ) -> int:
     """Shows the steps and the checks of the plan, and returns the exit code."""
     violations = [*conflicts, *result.violations]
@@ -285,6 +292,8 @@ def _dry_run(
                 "limits_source": constraints.source,
                 "differences": list(constraints.differences),
                 "forbidden": violations,
+                "order": order,
+                "cordon": list(changes.cordon),
                 "notes": list(result.notes),
                 "start": start.record(),
             }
@@ -293,7 +302,8 @@ def _dry_run(
         for line in describe_steps(transitions, request.limits.replica_movements_max):
             out(line)
         forbidden = (f"Forbidden: {line}" for line in violations)
-        for line in (*_describe_changes(changes, result, constraints), *start.lines, *result.notes, *forbidden):
+        lines = _describe_changes(changes, result, constraints)
+        for line in (*lines, order, *start.lines, *result.notes, *forbidden):
             print_line(line)
         if constraints.no_executor is not None:
             print_line(constraints.no_executor)

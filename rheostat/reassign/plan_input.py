@@ -14,8 +14,11 @@ from rheostat.plan.estimate.sources import check_targets_exist, read_plan
 from rheostat.plan.write_rates import NoSignalsError, measure_write_rates
 from rheostat.run.services import probe
 from streaming.shared import kafka_names
+from streaming.shared.cordons import BrokerCordon
 from streaming.shared.kafka.cluster import ClusterError, Unreachable
+from streaming.shared.kafka.cordons import read_known_cordons
 from streaming.shared.kafka.reassignments import Disk, ReassignmentClient
+from streaming.shared.kafka.versions import BrokerVersion
 from streaming.shared.lease import lease_group
 from tuner.core.reassignment_plan import OriginalTopic, PlanPartition, TopicPartition
 from tuner.planning.plan_file import PlanFile, Target
@@ -34,6 +37,8 @@ class PlanClusterState:
     tuners: int | None  # Tuners that could execute the plan; None: not known.
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     min_in_sync: Mapping[str, int] = field(default_factory=dict)  # By topic of the plan; 1 for a topic that is missing.
+    cordons: Mapping[int, BrokerCordon] = field(default_factory=dict)
+    versions: Mapping[int, BrokerVersion | ClusterError] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +47,7 @@ class PlanChanges:
 
     targets: tuple[Target, ...]
     partitions: Mapping[TopicPartition, PlanPartition] = field(default_factory=dict)
+    cordon: tuple[int, ...] = ()  # Brokers that are cordoned before the first step.
 
 
 @contextmanager
@@ -102,6 +108,8 @@ def read_cluster_state(
         tuners=tuners,
         topic_ids=ids,
         min_in_sync=min_in_sync,
+        cordons=read_known_cordons(client, layout.brokers),
+        versions=client.broker_versions(layout.brokers),
     )
 
 
@@ -166,4 +174,4 @@ def find_changes(plan: PlanFile, cluster: PlanClusterState) -> PlanChanges:
                 write_bytes_per_s=cluster.write_bytes_per_s.get(key, 0.0),
                 topic=originals[target.topic],
             )
-    return PlanChanges(plan.targets, partitions)
+    return PlanChanges(plan.targets, partitions, plan.cordon)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -27,7 +27,15 @@ from streaming.shared.kafka.cluster import ClusterClient, ClusterError, Unreacha
 from streaming.shared.topics import ensure_topics
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.operator_orders import Orders
-from tuner.core.reassignment_plan import DesiredPlanState, Plan, PlanHead, PlanPartition, PlanThrottle, TopicPartition
+from tuner.core.reassignment_plan import (
+    DesiredPlanState,
+    Plan,
+    PlanEnding,
+    PlanHead,
+    PlanPartition,
+    PlanThrottle,
+    TopicPartition,
+)
 from tuner.journal.kafka_journal import JournalError, KafkaJournal
 from tuner.journal.orders_topic import orders_topic_of
 from tuner.journal.plan_book import apply_for_display
@@ -86,8 +94,8 @@ def read_plans(settings: Settings) -> StoredPlans:
         return reader.read()
 
 
-def has_owned_throttles(settings: Settings) -> bool:
-    """Returns whether the journal has throttle rates or throttled-replica entries that a tuner manages.
+def has_settings_to_restore(settings: Settings) -> bool:
+    """Returns whether a tuner still has to remove throttles, throttled-replica entries, or cordons of cancelled plans.
 
     Raises:
         CommandError: the journal cannot be read.
@@ -95,10 +103,13 @@ def has_owned_throttles(settings: Settings) -> bool:
     topic = settings.topic_names().journal
     with _open_consumer(settings) as reader:
         try:
-            memory = KafkaJournal.read_only(topic, settings.cluster).recover(reader)
+            journal = KafkaJournal.read_only(topic, settings.cluster)
+            memory = journal.recover(reader)
         except JournalError as error:
             raise CommandError(str(error)) from error
-    return bool(memory.owned or memory.listed)
+    cancelled = {plan.id for plan in journal.plans.plans if plan.state.ending is PlanEnding.CANCELLED}
+    cordoned = any(owned.plan in cancelled and owned.directories for owned in journal.cordons.owned.values())
+    return bool(memory.owned or memory.listed) or cordoned
 
 
 class PlanReader:
@@ -196,12 +207,14 @@ def submit_plan(
     limits: BatchLimits,
     throttle: PlanThrottle | None = None,
     not_before_ms: int = 0,
+    cordon: Sequence[int] = (),
 ) -> PlanHead:
     """Writes a new plan, and returns its head. The head is written last, because readers ignore parts without a head.
 
     Args:
         throttle: requested with the plan; None: the ceiling of the tuner applies.
         not_before_ms: when the plan starts (epoch); 0: at once.
+        cordon: the brokers that the tuner cordons before the first step.
 
     Raises:
         CommandError, UnreachableError: the plan was not recorded, or it is not known whether it was.
@@ -220,6 +233,7 @@ def submit_plan(
         limits=limits,
         throttle=throttle or PlanThrottle(),
         not_before_ms=not_before_ms,
+        cordon=tuple(cordon),
     )
     with _open_sender(settings) as sender:
         try:

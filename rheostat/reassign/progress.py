@@ -68,7 +68,11 @@ class PlanProgress:
     def is_well(self) -> bool:
         """Whether nothing blocks the plan, or it has ended with all partitions at their target."""
         if self.plan.state.ending is not None:
-            return self.plan.state.ending is PlanEnding.DONE and not self.plan.state.dropped
+            # The blockers of a plan that has drained brokers name the replicas that are left there.
+            state = self.plan.state
+            return (
+                state.ending is PlanEnding.DONE and not state.dropped and not (self.plan.head.cordon and state.blockers)
+            )
         return not self.plan.state.blockers
 
 
@@ -160,6 +164,7 @@ def as_record(progress: PlanProgress) -> dict[str, Any]:
             "rate_bytes_per_s_max": plan.head.throttle.rate_bytes_per_s_max,
             "unthrottled": plan.head.throttle.unthrottled,
         },
+        "cordon": list(plan.head.cordon),
         "blockers": list(state.blockers),
         "new_partitions": list(progress.new_partitions),
         "concurrency": list(state.concurrency),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rheostat.reassign.progress import PlanProgress, limits_record
 from rheostat.start_times import local_text
 from streaming.shared.short_lists import shorten_lines
@@ -27,6 +29,7 @@ def describe_plan(progress: PlanProgress, *, with_eta: bool = True) -> list[str]
         *shorten_lines(moves, MOVES_SHOWN, "moving (--json has all)"),
         limits_text(plan.head.limits),
         throttle_text(plan.head.throttle),
+        *([f"cordons {_brokers_text(plan.head.cordon)} before the first step"] if plan.head.cordon else ()),
         *state.blockers,
         *progress.new_partitions,
         *state.concurrency,
@@ -38,6 +41,8 @@ def state_text(progress: PlanProgress) -> str:
     """Returns the state of a plan in a few words, with a full stop."""
     plan, state = progress.plan, progress.plan.state
     if state.ending is PlanEnding.DONE:
+        if not state.dropped and plan.head.cordon and not state.blockers:
+            return f"done; no replica is left on {_brokers_text(plan.head.cordon)}."
         if not state.dropped:
             return "done."
         count = len(state.dropped)
@@ -59,6 +64,10 @@ def state_text(progress: PlanProgress) -> str:
         DesiredPlanState.PAUSED: "paused.",
         DesiredPlanState.CANCELLING: "being rolled back.",
     }[plan.head.desired]
+
+
+def _brokers_text(brokers: Sequence[int]) -> str:
+    return f"broker{'s' if len(brokers) != 1 else ''} {', '.join(map(str, brokers))}"
 
 
 def progress_text(progress: PlanProgress, rate_bytes_per_s: float | None = None, *, with_eta: bool = True) -> str:

@@ -17,6 +17,7 @@ from rheostat.config.settings import Settings
 from rheostat.errors import CommandError
 from rheostat.tuner_presence import running_tuners
 from streaming.shared.kafka import consumer
+from tuner.control.cordon.model import CordonMemory
 from tuner.control.log_dir.model import LogDirMemory
 from tuner.control.mutation_quota.state import MutationMemory
 from tuner.control.throttle.state import Memory
@@ -45,6 +46,7 @@ class JournalState(NamedTuple):
         plans: all recorded plans; empty if the journal was not read completely.
         memory: the tuner's state; None: unknown.
         log_dirs: the log directory throttles that the tuner manages.
+        cordons: the cordons that the tuner manages.
         unreadable: a text for each valid record that this version cannot read.
     """
 
@@ -54,6 +56,7 @@ class JournalState(NamedTuple):
     memory: Memory | None = None
     unreadable: tuple[str, ...] = ()
     log_dirs: LogDirMemory = LogDirMemory()
+    cordons: CordonMemory = CordonMemory()
 
 
 class JournalFollower:
@@ -105,6 +108,7 @@ class JournalFollower:
             memory=replayed.memory_if_known if self.is_complete else None,
             unreadable=unreadable_texts(replayed.unreadable.values()),
             log_dirs=replayed.log_dirs,
+            cordons=replayed.cordons,
         )
 
     @property

@@ -20,6 +20,7 @@ from rheostat.reassign.plan_input import open_client
 from rheostat.reassign.progress import measure_progress, partitions_to_measure
 from rheostat.run.services import probe
 from rheostat.status.active_tuner import tuner_json
+from rheostat.status.cordons import read_cordon_rows
 from rheostat.status.evaluation import StatusEvaluator, steps_of_active_tuner, steps_without_tuner
 from rheostat.status.journal import RING_SIZES, JournalState, read_journal_state
 from rheostat.status.lease_holders import NO_PARTS, read_parts
@@ -100,6 +101,7 @@ def read_status(settings: Settings) -> dict[str, Any]:
         try:
             fresh = fresh_signals(signals.brokers, round(time.time() * 1000), settings.tuner.signal_age_s_max)
             log_dirs = read_log_dirs(client, live.brokers, fresh, journal.log_dirs.owned)
+            cordons = read_cordon_rows(client, live.brokers, journal.cordons)
         except ClusterError as error:
             raise CommandError(str(error)) from error
         parts = read_parts(client, settings.cluster, settings.topic_names())
@@ -109,7 +111,16 @@ def read_status(settings: Settings) -> dict[str, Any]:
     # read_tuners waits for a new report if needed: with differing clocks only a new report proves that a tuner runs.
     tuners = read_tuners(settings, now_ms)
     return status_json(
-        settings, live, signals, journal, now_ms, tuners=tuners, parts=parts, plans=plans, log_dirs=log_dirs
+        settings,
+        live,
+        signals,
+        journal,
+        now_ms,
+        tuners=tuners,
+        parts=parts,
+        plans=plans,
+        log_dirs=log_dirs,
+        cordons=cordons,
     )
 
 
@@ -150,6 +161,7 @@ def status_json(
     parts: Mapping[str, Any] = NO_PARTS,
     plans: Mapping[str, Progress] | None = None,
     log_dirs: Sequence[Mapping[str, Any]] = (),
+    cordons: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
     """Returns the status as JSON values, with the keys of ``rheostat status --json``.
 
@@ -159,6 +171,7 @@ def status_json(
         parts: the result of ``read_parts``.
         plans: the progress of the active plans.
         log_dirs: the copies between log directories.
+        cordons: the brokers with cordoned log directories.
     """
     schedule = find_period(settings.tuner, now_ms) if settings.tuner.schedule else None
     settings = settings_now(settings, now_ms)
@@ -213,6 +226,7 @@ def status_json(
         "remaining_bytes_by_broker": _remaining_bytes(signals),
         "throttled_topics": sorted(live.lists),
         "log_dirs": list(log_dirs),
+        "cordons": list(cordons),
         "plans": [_plan_json(plan) for plan in journal.plans if plan.is_active],
         "unreadable_records": list(journal.unreadable),
         "throttle_decisions": throttle_decisions,

@@ -21,6 +21,7 @@ from rheostat.status.lease_holders import part_lines
 from rheostat.status.text import infeasible_lines, order_lines, outcome_text
 from streaming.shared.short_lists import more_text
 from streaming.shared.units import rate_text, size_text, span_text, three_digits
+from tuner.api.cordon_views import cordon_line
 from tuner.api.log_dir_views import log_dir_line
 from tuner.api.sentences import moment, schedule_lines
 from tuner.core.presence import TunerMode
@@ -79,6 +80,7 @@ def render_screen(
         if status["destinations"]:
             parts.append(_moves_table(status))
         parts += [styled(log_dir_line(row)) for row in status["log_dirs"]]
+        parts += [styled(cordon_line(row)) for row in status["cordons"]]
         parts += _titled("Next", [styled(f"  {step[:1].upper()}{step[1:]}") for step in status["next"]])
         parts += [styled(line) for line in plans]
         parts.append(_brokers_table(status, history))

@@ -12,6 +12,7 @@ from rheostat.status.active_tuner import tuner_lines
 from rheostat.status.lease_holders import part_lines
 from streaming.shared.short_lists import join_names, shorten_lines
 from streaming.shared.units import rate_text
+from tuner.api.cordon_views import cordon_line
 from tuner.api.decision_rows import OUTCOMES
 from tuner.api.log_dir_views import log_dir_line
 from tuner.api.sentences import moment, override_lines, schedule_lines
@@ -37,6 +38,7 @@ def print_status(status: dict[str, Any], console: Console) -> None:
     )
     print_lines(*order_lines(status))
     print_lines(*(log_dir_line(row) for row in status["log_dirs"]))
+    print_lines(*(cordon_line(row) for row in status["cordons"]))
     print_lines(*(f"Next: {step[:1].upper()}{step[1:]}" for step in status["next"]))
     if status["throttle_decisions"]:
         lines = _decision_lines(_distinct(status["throttle_decisions"]))

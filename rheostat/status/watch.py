@@ -22,6 +22,7 @@ from rheostat.console.rich_console import console_for
 from rheostat.errors import EXIT_DONE
 from rheostat.reassign.plan_input import open_client
 from rheostat.run.services import probe, stop_on_signals
+from rheostat.status.cordons import read_cordon_rows
 from rheostat.status.evaluation import StatusEvaluator
 from rheostat.status.journal import JournalFollower, JournalState
 from rheostat.status.lease_holders import NO_PARTS, read_parts
@@ -92,6 +93,7 @@ def watch(settings: Settings, duration_s: float | None = None) -> int:
             settings.cluster, topics, connections.journal_consumer, connections.order_consumer
         )
         trouble = incomplete_text
+        cordons: list[dict[str, Any]] = []
         for refresh in count():
             if stop.is_set():
                 break
@@ -105,9 +107,10 @@ def watch(settings: Settings, duration_s: float | None = None) -> int:
                 tuners, plans = journal.tuners(now_ms), plans_pane.progress
                 log_dirs = _read_log_dirs(connections.client, signals, state, live)
                 parts = read_parts(connections.client, settings.cluster, topics) if is_full else parts
+                cordons = _read_cordons(connections.client, state, live) if is_full else cordons
                 status = status_json(
                     settings, live, signals, state, now_ms, evaluator,
-                    tuners=tuners, parts=parts, plans=plans, log_dirs=log_dirs,
+                    tuners=tuners, parts=parts, plans=plans, log_dirs=log_dirs, cordons=cordons,
                 )  # fmt: skip
                 tenants = tenants_pane.evaluate(signals, journal.quotas, state.orders, now_ms, cluster.quota_windows)
                 rates.add(status)
@@ -146,6 +149,14 @@ def _read_log_dirs(
     managed = state.log_dirs.owned
     try:
         return read_log_dirs(client, copying_brokers(signals.brokers, managed) & live.brokers, signals.brokers, managed)
+    except ClusterError:
+        return []  # The next refresh reads the cluster again, and reports an error.
+
+
+def _read_cordons(client: ClusterClient, state: JournalState, live: LiveCluster) -> list[dict[str, Any]]:
+    """Returns the cordoned log directories of the brokers that answer."""
+    try:
+        return read_cordon_rows(client, live.brokers, state.cordons)
     except ClusterError:
         return []  # The next refresh reads the cluster again, and reports an error.
 

@@ -16,6 +16,10 @@ MIN_IN_SYNC = "min.insync.replicas"
 REMOTE_STORAGE = "remote.storage.enable"  # Of a topic: it is tiered (KIP-405).
 # Of a broker: its new replicas skip what is in the remote storage (KIP-1023).
 FETCH_LAST_TIERED = "follower.fetch.last.tiered.offset.enable"
+CORDONED_LOG_DIRS = "cordoned.log.dirs"
+ALL_LOG_DIRS = "*"  # As the value of the setting above: every log directory of the broker.
+LOG_DIRS = "log.dirs"
+LOG_DIR = "log.dir"  # Used by a broker that does not set ``log.dirs``.
 
 RESOURCE_TOPIC = 2
 RESOURCE_BROKER = 4

@@ -25,6 +25,7 @@ from tuner_cases import (
 from streaming.shared.contract import Side
 from tuner.api.api_state import ApiState
 from tuner.api.auth import ApiRole, Tokens, TokenVerifier, make_token
+from tuner.api.cordon_status_store import CordonStatusStore
 from tuner.api.lag_status_store import LagStatusStore
 from tuner.api.limits import TokenBuckets
 from tuner.api.metrics import make_registry
@@ -99,7 +100,8 @@ class Rig:
         )
         self.board.become_active()
         self.quotas = QuotaStatusStore(CLUSTER)
-        self.plans = PlanStatusStore(CLUSTER, self.clock)
+        self.plans = PlanStatusStore(CLUSTER, self.clock, first_topics=("payments-*",))
+        self.cordons = CordonStatusStore()
         self.lag = LagStatusStore(CLUSTER)
         self.observers = Observers(self.board)
         self.order_service = KeptDesk()
@@ -109,7 +111,7 @@ class Rig:
         self.registry: CollectorRegistry = make_registry(self.board, self.quotas, mutations=self.mutations)
         known = (make_token(READ_TOKEN, "grafana", ApiRole.READ), make_token(OPERATE_TOKEN, "kim", ApiRole.OPERATE))
         self.app = make_app(
-            ApiState(self.observers, self.quotas, self.plans, self.mutations, lag=self.lag, weeks=self.weeks), self.registry, 5.0, self.clock,
+            ApiState(self.observers, self.quotas, self.plans, self.mutations, lag=self.lag, weeks=self.weeks, cordons=self.cordons), self.registry, 5.0, self.clock,
             tokens=Tokens(known if tokens else (), verifier=verifier), order_service=self.order_service, reads=reads, orders=orders,
             monotonic=self.clock,
         )  # fmt: skip

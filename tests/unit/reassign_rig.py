@@ -13,6 +13,7 @@ from streaming.shared.kafka.cluster import ClusterError
 from tuner.api.plan_status_store import PlanStatusStore
 from tuner.control.reassignment.admission import OperatorLimits
 from tuner.core.batch_limits import BatchLimits
+from tuner.core.cordon_state import CordonState
 from tuner.core.operator_orders import Orders
 from tuner.core.outcome import Outcome, StepRefusal
 from tuner.core.reassignment_plan import (
@@ -188,6 +189,7 @@ class Rig:
         self.dry_run = dry_run
         self.now_s = START_S
         self.refused: str | None = None
+        self.cordons = CordonState()
         self.begin_anew()
 
     def begin_anew(self) -> None:
@@ -202,6 +204,7 @@ class Rig:
             throttle_state=ThrottleState,
             write_refusal=lambda: self.refused,
             observer=PlanStatusStore("c"),
+            cordons=lambda: self.cordons,
         )
         config = ExecutorConfig(limits=self.bounds, dry_run=self.dry_run)
         recorder = ReassignmentRecorder(self.journal, "c", self.journal.recovered(), clock)
@@ -215,6 +218,7 @@ class Rig:
         plan: str = "p",
         throttle: PlanThrottle | None = None,
         not_before_ms: int = 0,
+        cordon: tuple[int, ...] = (),
     ) -> None:
         """Submits a plan, as `rheostat reassign start` does."""
         before = self.cluster.partitions
@@ -235,7 +239,7 @@ class Rig:
         self._say(
             PlanHead(
                 plan, "kim@desk", now_ms, now_ms, len(numbered), limits=limits or BatchLimits(),
-                throttle=throttle or PlanThrottle(), not_before_ms=not_before_ms,
+                throttle=throttle or PlanThrottle(), not_before_ms=not_before_ms, cordon=cordon,
             )
         )  # fmt: skip
 

@@ -31,6 +31,7 @@ from streaming.shared.contract.learned_encoding import encode_profile, profile_k
 from streaming.shared.contract.profiles import BrokerProfile, ChangedMeasure, ChangeEvent, LearnedCapacity, LoadForecast
 from streaming.shared.contract.quotas import Default, QuotaEntity
 from streaming.shared.throttle_settings import ThrottledReplicas, TopicThrottle
+from tuner.control.cordon.model import OwnedCordon
 from tuner.control.log_dir.model import LogDirMemory
 from tuner.control.mutation_quota.state import LearnedCost, MutationMemory, OwnedQuota, TotalRate
 from tuner.control.throttle.objective import Objective
@@ -50,7 +51,15 @@ from tuner.core.reassignment_plan import (
     RequestedStep,
 )
 from tuner.core.throttle_limits import MB
-from tuner.journal import entries, list_records, log_dir_records, order_records, plan_records, quota_records
+from tuner.journal import (
+    cordon_records,
+    entries,
+    list_records,
+    log_dir_records,
+    order_records,
+    plan_records,
+    quota_records,
+)
 from tuner.journal.presence_records import encode_presence, presence_key
 
 C, PLAN, AT_MS = "main", "plan-1", 1_764_322_337_000
@@ -104,6 +113,7 @@ def journal() -> Records:
         idle_baselines_ms={"apply_lag": 5.0},
         orders_at_ms=AT_MS,
     )
+    cordon = OwnedCordon("p", ("/data",), ("/other",), was_set=True, is_written=True)
     log_dirs = LogDirMemory(owned={1: OwnedRate(None, 5, (5,))}, externally_owned_until_ms={1: AT_MS})
     decision = {"broker": 1, "side": "leader", "current_bytes_per_s": 4, "setpoint_bytes_per_s": 18}
     steps = {("orders", 0): RequestedStep((3, 1, 2), (1, 2), True, True, True)}
@@ -138,6 +148,7 @@ def journal() -> Records:
         (list_records.listed_key(C, "t"), list_records.encode_listed("t", _pairs())),
         (quota_records.owned_key(C, kim), quota_records.encode_owned(kim, OwnedQuota(None, 5.5, (None, 5.5)))),
         (quota_records.state_key(C), quota_records.encode_state(quotas)),
+        (cordon_records.cordon_prefix(C) + b"1", cordon_records.encode_cordon(1, cordon)),
         (log_dir_records.log_dir_prefix(C) + b"1", log_dir_records.encode_log_dir(1, log_dirs)),
         (plan_records.requested_key(C, PLAN, 0), plan_records.encode_requested(steps)),
         (plan_records.state_key(C, PLAN), plan_records.encode_state(state)),

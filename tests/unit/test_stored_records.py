@@ -19,7 +19,15 @@ from streaming import checkpoint
 from streaming.errors import StreamError
 from streaming.shared.contract import ContractError, decode_history, decode_signal, encode_history, encode_signal
 from streaming.shared.contract.learned_encoding import decode_profile, encode_profile
-from tuner.journal import entries, list_records, log_dir_records, order_records, plan_records, quota_records
+from tuner.journal import (
+    cordon_records,
+    entries,
+    list_records,
+    log_dir_records,
+    order_records,
+    plan_records,
+    quota_records,
+)
 from tuner.journal.bodies import OlderRecordError
 from tuner.journal.presence_records import decode_presence, encode_presence
 from tuner.journal.read_ahead import empty_knowledge
@@ -39,6 +47,7 @@ READ_AND_WRITE: dict[str, Callable[[bytes], bytes | None]] = {
     "listed": lambda value: list_records.encode_listed(*list_records.decode_listed(value)),
     "quota": lambda value: quota_records.encode_owned(*quota_records.decode_owned(value)),
     "quotas": lambda value: quota_records.encode_state(quota_records.decode_state(value)),
+    "cordon": lambda value: cordon_records.encode_cordon(*cordon_records.decode_cordon(value)),
     "log-dir": lambda value: log_dir_records.encode_log_dir(1, log_dir_records.decode_log_dir(value)),
     "orders": lambda value: order_records.encode_orders(order_records.decode_orders(value)),
     "plan": lambda value: plan_records.encode_head(plan_records.decode_head(value)),
@@ -161,6 +170,7 @@ def test_stored_journal_gives_the_whole_state(folder: Path) -> None:
     assert state.memory.listed
     assert state.quotas.owned
     assert bool(state.log_dirs.owned) == any(key.startswith("log-dir|") for key, _ in rows(folder, "journal"))
+    assert bool(state.cordons.owned) == any(key.startswith("cordon|") for key, _ in rows(folder, "journal"))
     assert state.orders.pause is not None
     (plan,) = state.plans.plans
     assert plan.requested

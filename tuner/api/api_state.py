@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from streaming.shared.process_metrics import installed_version
 from tuner.api import mutation_views, views
+from tuner.api.cordon_status_store import CordonStatusStore
 from tuner.api.lag_status_store import LagStatusStore, lag_json
 from tuner.api.log_dir_status_store import LogDirStatusStore
 from tuner.api.mutation_store import MutationStore
@@ -39,6 +40,7 @@ class ApiState:
         log_dirs: LogDirStatusStore | None = None,
         lag: LagStatusStore | None = None,
         weeks: WeekStore | None = None,
+        cordons: CordonStatusStore | None = None,
     ) -> None:
         """
         Args:
@@ -47,6 +49,7 @@ class ApiState:
             log_dirs: None: this tuner does not watch log directories.
             lag: None: this tuner explains no lag.
             weeks: None: this tuner reads no history.
+            cordons: None: this tuner does not watch cordons.
         """
         self.observers = observers
         self.quotas = quotas
@@ -55,6 +58,7 @@ class ApiState:
         self.log_dirs = log_dirs or LogDirStatusStore(observers.status.cluster)
         self.lag = lag or LagStatusStore(observers.status.cluster)
         self.weeks = weeks or WeekStore(observers.status.cluster)
+        self.cordons = cordons or CordonStatusStore()
         self._rheostat_version = installed_version()
         self._snapshot_version: object = None
         self._snapshot: StatusSnapshot | None = None
@@ -168,4 +172,5 @@ class ApiState:
             **self._status,
             "schedule": views.schedule_json(store.schedule),
             "log_dirs": self.log_dirs.as_json(),
+            "cordons": self.cordons.as_json(),
         }

@@ -20,6 +20,7 @@ from streaming.shared.units import rate_text, size_text, span_text
 from tuner.api import broker_views, lag_views, mutation_texts, page_texts, sentences, views, week_texts
 from tuner.api.access_guard import AccessGuard
 from tuner.api.api_state import ApiState
+from tuner.api.cordon_views import cordon_line
 from tuner.api.decision_rows import OUTCOMES, decision_json
 from tuner.api.decisions import DecisionFilter
 from tuner.api.lag_status_store import LagSnapshot, fetcher_matrix
@@ -277,6 +278,7 @@ def _templates() -> Environment:
     environment.filters |= {
         "overrides": sentences.override_lines,
         "log_dir_line": log_dir_line,
+        "cordon_line": cordon_line,
         "with_code": html_with_code,
         "baseline_source": lambda source: WHEN_MEASURED[LatencySource(source)],
         "tenant_meaning": page_texts.tenant_meaning,

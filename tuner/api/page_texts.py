@@ -11,6 +11,7 @@ from streaming.shared.units import rate_text
 from tuner.api.quota_status_store import QuotaStatusStore
 from tuner.api.status_snapshot import StatusSnapshot
 from tuner.api.status_store import StatusStore
+from tuner.control.cordon.reason_texts import CORDON_REASON_TEXTS
 from tuner.control.log_dir.reason_texts import LOG_DIR_REASON_TEXTS
 from tuner.control.mutation_quota.reason_texts import QUOTA_REASON_TEXTS
 from tuner.control.reassignment.reason_texts import (
@@ -102,6 +103,8 @@ def reason_meaning(kind: str, action: str, reason: str) -> str | None:
         texts = QUOTA_REASON_TEXTS
     elif action.endswith("_log_dir"):
         texts = LOG_DIR_REASON_TEXTS
+    elif action.endswith("_cordon"):
+        texts = CORDON_REASON_TEXTS
     # The keys are string enumerations, which equal their values.
     text = texts.get(reason)
     return text.cause if text is not None else None

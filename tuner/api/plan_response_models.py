@@ -65,4 +65,5 @@ class Plans(Paged):
     unknown_since_ms: int | None = Field(
         description="since when the state is unknown; null if it is known, or if it was never known since the start"
     )
+    order: str = Field(description="a sentence: the order in which the partitions of all plans move")
     plans: list[PlanStatusBody]

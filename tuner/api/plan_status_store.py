@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from prometheus_client.core import Metric
@@ -12,6 +12,7 @@ from prometheus_client.registry import Collector
 
 from streaming.shared.metric_defs import TunerMetric
 from streaming.shared.metric_page import Labels, metric_family
+from streaming.shared.move_order import order_text
 from tuner.control.reassignment.measurements import PartitionMeasurements
 from tuner.control.reassignment.partition_progress import PartitionProgress
 from tuner.control.reassignment.policy import PlanDecision
@@ -36,14 +37,22 @@ class PlanSnapshot(NamedTuple):
     # Why the state is unknown, and the other fields hold the last known state; None: the state is known.
     unknown_reason: str | None = None
     unknown_since_ms: int | None = None  # Epoch; None: the state is known, or has never been known.
+    order: str = ""  # A sentence on the order in which partitions move.
     total_bytes: Mapping[str, float] = {}  # By plan: bytes to copy, by the partition sizes at submission.
 
 
 class PlanStatusStore:
     """Holds the newest plan snapshot. Thread-safe."""
 
-    def __init__(self, cluster: str, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, cluster: str, monotonic: Callable[[], float] = time.monotonic, *, first_topics: Sequence[str] = ()
+    ) -> None:
+        """
+        Args:
+            first_topics: topics whose partitions go first.
+        """
         self.cluster = cluster
+        self._order = order_text(first_topics)
         self._monotonic = monotonic
         self._lock = threading.Lock()
         self._snapshot = PlanSnapshot()
@@ -80,7 +89,13 @@ class PlanStatusStore:
         with self._lock:
             number = self._snapshot.number + 1
             self._snapshot = PlanSnapshot(
-                plans, limits, measurements or PartitionMeasurements(), at_ms, number, total_bytes=total_bytes
+                plans,
+                limits,
+                measurements or PartitionMeasurements(),
+                at_ms,
+                number,
+                order=self._order,
+                total_bytes=total_bytes,
             )
             self._expects_update = True
             self._updated_at_s = self._monotonic()

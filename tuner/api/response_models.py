@@ -120,6 +120,17 @@ class LogDirCopyBody(BaseModel):
     text: str | None
 
 
+class CordonedBrokerBody(BaseModel):
+    broker: int
+    whole_broker: bool = Field(description="all log directories are cordoned, so the broker takes no new replicas")
+    directories: list[str]
+    managed: list[str] = Field(description="entries of cordoned.log.dirs that rheostat has added")
+    plan: str | None = Field(description="the plan that ordered the cordon; null: rheostat manages none here")
+    externally_owned: list[str] = Field(description="entries of another tool, or of the broker's file")
+    source: str | None
+    text: str
+
+
 class LaggingBroker(BaseModel):
     broker: int = Field(description="the follower")
     reason: str = Field(description="the likely cause, one of the reasons of lag")
@@ -194,6 +205,7 @@ class Status(BaseModel):
     overrides: list[OverrideBody]
     next: list[str] = Field(description="the tuner's next steps, in sentences")
     log_dirs: list[LogDirCopyBody] = Field(description="brokers that copy partitions between their log directories")
+    cordons: list[CordonedBrokerBody] = Field(description="brokers with cordoned log directories (KIP-1066)")
 
 
 class LargestPartitionBody(BaseModel):

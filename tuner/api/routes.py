@@ -323,6 +323,7 @@ def plans_json(snapshot: StatusSnapshot, plans: PlanSnapshot, offset: int, limit
         "observed_at_ms": plans.at_ms if plans.limits is not None else None,
         "unknown_reason": plans.unknown_reason,
         "unknown_since_ms": plans.unknown_since_ms,
+        "order": plans.order,
         **page,
     }
 

@@ -76,6 +76,7 @@ class PlanHead:
         state_ordered_at_ms: time of the newest order that changed more than limits; 0: only the submission.
         no_rollback: a cancelled plan leaves every partition where it is.
         not_before_ms: no step starts before this time (epoch); 0: the plan starts at once. A rollback does not wait.
+        cordon: brokers that are cordoned before the first step (KIP-1066).
     """
 
     id: str
@@ -90,6 +91,7 @@ class PlanHead:
     no_rollback: bool = False
     throttle: PlanThrottle = PlanThrottle()
     not_before_ms: int = 0
+    cordon: tuple[int, ...] = ()
 
     @property
     def started_at_ms(self) -> int:

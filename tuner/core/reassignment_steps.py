@@ -72,6 +72,7 @@ class StepOutcomeReason(StrEnum):
     CANCELLED = "cancelled"  # The plan has ended or its steps are stopped, because an operator cancelled it.
     ENDED = "ended"  # Steps have ended, and the plan continues.
     NOT_ACCEPTED = "not_accepted"  # Kafka refused a requested step, or its answer is unknown.
+    CORDONED = "cordoned"  # Steps are stopped, because a broker that they add a replica on was cordoned.
     DEFERRED = "deferred"  # A step is recorded and not requested yet.
 
 

@@ -196,6 +196,15 @@ class LogDirBody(Struct):
     externally_owned_until_ms: TimestampMs | None
 
 
+class CordonBody(Struct):
+    broker: NodeId
+    plan: Text
+    directories: list[Text]
+    found: list[Text]
+    was_set: bool
+    is_written: bool
+
+
 class TotalBody(Struct):
     rate_per_s: Quota
     changed_at_ms: TimestampMs = 0
@@ -238,6 +247,7 @@ class HeadBody(Struct):
     no_rollback: bool = False
     throttle: ThrottleRow | None = None
     not_before_ms: TimestampMs = 0
+    cordon: list[NodeId] = []
 
 
 class PartRow(Struct, array_like=True):

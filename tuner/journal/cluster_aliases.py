@@ -75,6 +75,7 @@ def describe_holdings(state: ReplayedState, brokers: Collection[int] | None = No
     sides = [side for side in memory.owned if brokers is None or side[0] in brokers]
     to_clear = [broker for broker in memory.brokers_to_clear if brokers is None or broker in brokers]
     log_dirs = [broker for broker in state.log_dirs.owned if brokers is None or broker in brokers]
+    cordons = [broker for broker in state.cordons.brokers if brokers is None or broker in brokers]
     # A plan without any requested step has changed nothing in the cluster.
     begun = [plan for plan in state.plans.plans if plan.state.ending is None and plan.requested]
     counts = (
@@ -82,6 +83,7 @@ def describe_holdings(state: ReplayedState, brokers: Collection[int] | None = No
         (len(memory.listed), "topic's throttled replicas", "topics' throttled replicas"),
         (len(to_clear), "broker to be cleared", "brokers to be cleared"),
         (len(log_dirs), "log directory throttle", "log directory throttles"),
+        (len(cordons), "cordoned broker", "cordoned brokers"),
         (len(state.quotas.owned), "mutation quota", "mutation quotas"),
         (len(begun), "plan under way", "plans under way"),
         (len(state.plans.unreadable_plans), "plan of another version", "plans of another version"),

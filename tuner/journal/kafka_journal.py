@@ -20,6 +20,7 @@ from kafka import KafkaConsumer, KafkaProducer
 
 from streaming.shared.kafka.clients import close_producer
 from streaming.shared.throttle_settings import TopicThrottle
+from tuner.control.cordon.model import CordonMemory
 from tuner.control.log_dir.model import LogDirMemory
 from tuner.control.mutation_quota.state import MutationMemory
 from tuner.control.throttle.state import Memory, OwnedRate
@@ -86,6 +87,7 @@ class KafkaJournal:
         orders_history: all orders that the topic still has, the oldest first.
         quotas: what the tuner remembers of mutation quotas.
         log_dirs: the log directory throttles that the tuner manages.
+        cordons: the cordons that the tuner manages.
         plans: the reassignment plans; the executor keeps them up to date from then on.
         cluster_aliases: the records of other cluster names.
         unreadable: the newest records of a key that this version cannot read.
@@ -132,6 +134,7 @@ class KafkaJournal:
         self.orders_history: tuple[Orders, ...] = ()
         self.quotas = MutationMemory()
         self.log_dirs = LogDirMemory()
+        self.cordons = CordonMemory()
         self.plans = PlanBook(cluster)
         self.cluster_aliases = ClusterAliases(cluster)
         self.unreadable: tuple[UnreadableRecord, ...] = ()
@@ -209,7 +212,7 @@ class KafkaJournal:
         self.orders, self.superseded_orders = state.orders, state.superseded_orders
         self.orders_history = tuple(state.orders_history)
         self.quotas, self.plans, self.holdings = state.quotas, state.plans, describe_holdings(state)
-        self.log_dirs = state.log_dirs
+        self.log_dirs, self.cordons = state.log_dirs, state.cordons
         self.unreadable = tuple(state.unreadable.values())
         self._seqs = {ring: max(seq, state.seqs[ring]) for ring, seq in self._seqs.items()}
         if outbox is not None:

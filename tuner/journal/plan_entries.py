@@ -9,7 +9,7 @@ from streaming.shared.short_lists import join_names
 from tuner.control.reassignment.concurrency_model import ConcurrencyChange
 from tuner.control.reassignment.policy import PlanDecision
 from tuner.core.outcome import StepRefusal
-from tuner.core.reassignment_plan import Plan, TopicPartition
+from tuner.core.reassignment_plan import DesiredPlanState, Plan, TopicPartition
 from tuner.core.reassignment_steps import StepOutcomeReason
 from tuner.journal.entries import CONCURRENCY, STEP_OUTCOMES, STEPS, Entry
 
@@ -21,7 +21,10 @@ def steps_entry(plan: Plan, decision: PlanDecision, at_ms: int, inputs: Mapping[
     if not decision.starts and not decision.cancels:
         return None
     texts = [f"{s.topic}-{s.partition} to {list(s.replicas)}" for s in decision.starts]
-    texts += [f"{topic}-{partition} is stopped" for topic, partition in decision.cancels]
+    is_cancelled = plan.head.desired is DesiredPlanState.CANCELLING
+    why = "" if is_cancelled else ", because its target is cordoned"
+    texts += [f"{topic}-{partition} is stopped{why}" for topic, partition in decision.cancels]
+    stop_reason = StepOutcomeReason.CANCELLED if is_cancelled else StepOutcomeReason.CORDONED
     ready = decision.progress.ready
     rows = [
         [s.topic, s.partition, list(ready[(s.topic, s.partition)].replicas), list(s.replicas), s.reason.value]
@@ -31,7 +34,7 @@ def steps_entry(plan: Plan, decision: PlanDecision, at_ms: int, inputs: Mapping[
         at_ms,
         STEPS,
         action="reassign",
-        reason=decision.starts[0].reason.value if decision.starts else StepOutcomeReason.CANCELLED,
+        reason=decision.starts[0].reason.value if decision.starts else stop_reason,
         text=f"plan {plan.id}: {_first_texts(texts)}",
         decision={"plan": plan.id, "steps": rows, "stopped": list(decision.cancels)},
         inputs={

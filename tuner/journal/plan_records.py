@@ -1,8 +1,8 @@
 """Encodes and decodes the records of reassignment plans, all JSON.
 
 plan        key ``plan|<cluster>|<id>`` in the orders topic: who submitted the plan and when, the operator's newest order about
-            it (running, paused, cancelling), its limits, when it starts, and the number of its parts. The command writes it
-            after the parts.
+            it (running, paused, cancelling), its limits, when it starts, the brokers that it cordons, and the number of its
+            parts. The command writes it after the parts.
 plan-part   key ``plan-part|<cluster>|<id>|<n>`` in the orders topic: up to a thousand partitions with target replicas, replicas
             before, size, and the ids of their topics. Deleted once the plan has ended.
 plan-requested
@@ -77,6 +77,7 @@ def encode_head(head: PlanHead) -> bytes:
         "no_rollback": head.no_rollback,
         "throttle": [head.throttle.rate_bytes_per_s_max, head.throttle.unthrottled],
         "not_before_ms": head.not_before_ms,
+        "cordon": list(head.cordon),
     }
     return json.dumps(body).encode()
 
@@ -150,6 +151,7 @@ def decode_head(value: bytes) -> PlanHead:
         no_rollback=body.no_rollback,
         throttle=_throttle(body.throttle),
         not_before_ms=body.not_before_ms,
+        cordon=tuple(body.cordon),
     )
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tuner.control.cordon.model import CordonMemory
 from tuner.control.log_dir.model import LogDirMemory
 from tuner.control.mutation_quota.state import MutationMemory
 from tuner.control.throttle.state import Memory
 from tuner.core.operator_orders import Orders
 from tuner.journal.bodies import OlderRecordError
+from tuner.journal.cordon_records import RecoveredCordons
 from tuner.journal.entries import (
     RINGS,
     Entry,
@@ -52,6 +54,7 @@ class ReplayedState:
         self._times_ms = times_ms
         self._quotas = RecoveredQuotas(cluster)
         self._log_dirs = RecoveredLogDirs(cluster)
+        self._cordons = RecoveredCordons(cluster)
         self.memory = Memory()
         self._memory_record: bytes | None = None
         self.orders_history: list[Orders] = []
@@ -68,6 +71,10 @@ class ReplayedState:
     @property
     def log_dirs(self) -> LogDirMemory:
         return self._log_dirs.memory
+
+    @property
+    def cordons(self) -> CordonMemory:
+        return self._cordons.memory
 
     @property
     def orders(self) -> Orders:
@@ -116,9 +123,10 @@ class ReplayedState:
             )
 
     def _apply(self, key: bytes, value: bytes | None) -> None:
-        if value is None:  # Only records of quotas, log directory throttles and plans get tombstones.
+        if value is None:  # Only records of quotas, log directory throttles, cordons and plans get tombstones.
             self._quotas.apply(key, None)
             self._log_dirs.apply(key, None)
+            self._cordons.apply(key, None)
             self.plans.apply(key, None)
             return
         # Entries first: they are nearly all of an old journal.
@@ -142,7 +150,7 @@ class ReplayedState:
             self.memory = replace(self.memory, moving_replicas={**self.memory.moving_replicas, **decode_moving(value)})
         elif key.startswith(listed_prefix(self.cluster)):
             self.memory = replace(self.memory, listed=self.memory.with_listed(*decode_listed(value)))
-        elif not self._log_dirs.apply(key, value):
+        elif not self._log_dirs.apply(key, value) and not self._cordons.apply(key, value):
             self._quotas.apply(key, value)
 
     def _apply_entry(self, ring: str, value: bytes) -> None:

@@ -31,6 +31,7 @@ EFFECTS = {
     "seen": "no tuner acts: the moves that rheostat has set throttles for are not known",
     "listed": "no tuner acts: the throttled replicas that rheostat manages are not known",
     "log-dir": "no tuner acts: whether rheostat manages this log directory throttle is not known",
+    "cordon": "no tuner acts: whether rheostat manages this broker's cordon is not known",
     "quota": "no tuner acts: whether rheostat manages this mutation quota is not known",
     "quotas": "no tuner acts: the externally owned mutation quotas are not known",
     "orders": "passed over: the previous orders hold",
@@ -50,7 +51,7 @@ _EFFECTS_OLDER = {
     "plan": _PLAN_AGAIN,
     "plan-part": _PLAN_AGAIN,
 }
-BLOCKING = frozenset({"memory", "owned", "seen", "listed", "log-dir", "quota", "quotas"})
+BLOCKING = frozenset({"memory", "owned", "seen", "listed", "log-dir", "cordon", "quota", "quotas"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,9 @@
 """Tracks what each broker holds while a plan is made, and which brokers may take a replica.
 
-A replica may not move to a broker that has a replica of the same partition, to a broker at its partition limit, or to a broker with
-which the partition would be on fewer racks. Among the remaining brokers, the one that holds the fewest bytes is the best. The first
-two rules always hold. The rack rule is broken only if a partition has no other place, and the plan then names this partition.
+A replica may not move to a cordoned broker, to a broker that has a replica of the same partition, to a broker at its partition
+limit, or to a broker with which the partition would be on fewer racks. Among the remaining brokers, the one that holds the
+fewest bytes is the best. The first three rules always hold. The rack rule is broken only if a partition has no other place, and
+the plan then names this partition.
 
 Invariant: loads and counts always include the moves of the plan so far, so no two moves use the same capacity.
 """
@@ -39,12 +40,15 @@ class BrokerLoads:
         racks: Mapping[int, str | None],
         counts: PartitionCounts,
         limits: PartitionLimits,
+        cordoned: Collection[int] = (),
     ) -> None:
         """
         Args:
             racks: rack of each broker that is alive; only these brokers can take replicas.
             counts: number of partitions that each broker hosts now.
+            cordoned: brokers that take no new replicas (KIP-1066).
         """
+        self.cordoned = frozenset(cordoned)
         self._racks = dict(racks)
         self._rack_aware = bool(racks) and None not in racks.values()
         self.limits = limits
@@ -60,6 +64,11 @@ class BrokerLoads:
     @property
     def alive(self) -> list[int]:
         return sorted(self._racks)
+
+    @property
+    def takers(self) -> list[int]:
+        """The brokers that are alive and take new replicas."""
+        return [broker for broker in self.alive if broker not in self.cordoned]
 
     def move(self, key: TopicPartition, old: int, new: int) -> None:
         """Moves a replica. It keeps its position in the replica list, so a preferred leader's replica remains preferred."""

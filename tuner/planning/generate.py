@@ -5,8 +5,9 @@ replica at most once, from a broker above the mean to a broker below it, and sto
 go first; small ones fill the remaining gaps.
 
 Invariants: a partition keeps its number of replicas, and each replica its position in the list. No broker exceeds its partition
-limit. A partition ends on fewer racks in two cases only: it must leave a broker and no possible broker keeps the number of racks,
-or the operator chose the successor. ``GeneratedPlan.on_fewer_racks`` lists such partitions.
+limit, and no cordoned broker gets a replica. A partition ends on fewer racks in two cases only: it must leave a broker and no
+possible broker keeps the number of racks, or the operator chose the successor. ``GeneratedPlan.on_fewer_racks`` lists such
+partitions.
 
 Only bytes are balanced (or replicas, if no partition has bytes). Leaders, rates and topics are not.
 """
@@ -44,7 +45,7 @@ def drain_brokers(loads: BrokerLoads, brokers: Collection[int]) -> GeneratedPlan
     Raises:
         NoPlacementError: within the limits there is no room for all replicas.
     """
-    return _empty_brokers(loads, brokers, [b for b in loads.alive if b not in brokers], {})
+    return _empty_brokers(loads, brokers, [b for b in loads.takers if b not in brokers], {})
 
 
 def replace_brokers(loads: BrokerLoads, pairs: Mapping[int, int]) -> GeneratedPlan:
@@ -59,11 +60,16 @@ def replace_brokers(loads: BrokerLoads, pairs: Mapping[int, int]) -> GeneratedPl
         NoPlacementError: within the limits there is no room for all replicas.
     """
     assert pairs.keys().isdisjoint(pairs.values())
-    return _empty_brokers(loads, pairs.keys(), [b for b in loads.alive if b not in pairs], pairs)
+    return _empty_brokers(loads, pairs.keys(), [b for b in loads.takers if b not in pairs], pairs)
 
 
 def extend_to_brokers(loads: BrokerLoads, brokers: Collection[int], tolerance: float = TOLERANCE) -> GeneratedPlan:
-    """Returns a plan that gives ``brokers`` an equal share of all bytes, taken from brokers above the mean."""
+    """Returns a plan that gives ``brokers`` an equal share of all bytes, taken from brokers above the mean.
+
+    Args:
+        brokers: none of them is cordoned.
+    """
+    assert loads.cordoned.isdisjoint(brokers)
     others = [b for b in loads.alive if b not in brokers]
     balance_loads(loads, givers=others, takers=list(brokers), tolerance=tolerance, limits_givers=False)
     return _make_plan(loads)
@@ -71,7 +77,7 @@ def extend_to_brokers(loads: BrokerLoads, brokers: Collection[int], tolerance: f
 
 def rebalance(loads: BrokerLoads, tolerance: float = TOLERANCE) -> GeneratedPlan:
     """Returns a plan that brings every broker within ``tolerance`` of the mean, or as close as moves of whole partitions allow."""
-    balance_loads(loads, givers=loads.alive, takers=loads.alive, tolerance=tolerance, limits_givers=True)
+    balance_loads(loads, givers=loads.alive, takers=loads.takers, tolerance=tolerance, limits_givers=True)
     return _make_plan(loads)
 
 
@@ -96,7 +102,7 @@ def _empty_brokers(
             if not is_placed:
                 is_placed = _place_replica(loads, p.key, old, candidates, remaining, set(), keeps_racks=False)
             if not is_placed:
-                raise NoPlacementError(_no_placement_text(p, old, candidates))
+                raise NoPlacementError(_no_placement_text(p, old, candidates, loads.cordoned))
     return _make_plan(loads)
 
 
@@ -142,8 +148,10 @@ def _place_replica(
     return False
 
 
-def _no_placement_text(p: PlacedPartition, old: int, candidates: list[int]) -> str:
+def _no_placement_text(p: PlacedPartition, old: int, candidates: list[int], cordoned: Collection[int]) -> str:
     why = f"no room on {_join_brokers(candidates)}" if candidates else "every other living broker has one"
+    if cordoned:
+        why = f"{why if candidates else f'{why} or is cordoned'} (cordoned: {_join_brokers(cordoned)})"
     return f"{p.topic}-{p.partition}: its replica on broker {old} has no possible broker: {why}"
 
 

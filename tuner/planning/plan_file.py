@@ -4,7 +4,8 @@ Kafka's tool ignores unknown keys, so it reads a partition with a misspelt ``rep
 all faults at once, each with its line and key.
 
 Terms:
-    plan     ``{"version": 1, "partitions": [{"topic", "partition", "replicas", "log_dirs"?}]}``: the target.
+    plan     ``{"version": 1, "partitions": [{"topic", "partition", "replicas", "log_dirs"?}], "cordon"?}``: the target. ``cordon``
+             lists the brokers that rheostat cordons before the first step; Kafka's tool ignores this key.
     current  the same form, as ``--generate`` prints it under "Current partition replica assignment". A partition may also have
              ``leader``, ``isr``, ``size_bytes`` and ``write_bytes_per_s``; the document may have ``brokers``.
 """
@@ -63,9 +64,13 @@ class PlanFile:
             PlanFileError: not JSON, or not a plan.
         """
         self._faults = Faults(text, name)
-        body = read_body(text, self._faults, ("version", "partitions"))
+        body = read_body(text, self._faults, ("version", "partitions", "cordon"))
         entries = read_entries(body, _PLAN_KEYS, self._faults)
+        cordon = body.get("cordon", [])
+        if "cordon" in body:
+            check_brokers(cordon, ("cordon",), self._faults)
         self._faults.raise_any()
+        self.cordon: tuple[int, ...] = tuple(cordon)
         self.targets = tuple(
             Target(e["topic"], e["partition"], tuple(e["replicas"]), tuple(e.get("log_dirs", ()))) for e in entries
         )

@@ -11,9 +11,18 @@ import structlog
 
 from streaming.shared.contract.bounds import error_text
 from streaming.shared.lease import Lease
-from tuner.api.status_store import LOG_DIRS, MUTATION_QUOTAS, PLANS, REPLICATION_LAG, THROTTLES, StatusStore
+from tuner.api.status_store import (
+    CORDONS,
+    LOG_DIRS,
+    MUTATION_QUOTAS,
+    PLANS,
+    REPLICATION_LAG,
+    THROTTLES,
+    StatusStore,
+)
 from tuner.journal.kafka_journal import KafkaJournal
 from tuner.runtime.clock import Clock
+from tuner.runtime.cordon.loop import CordonController
 from tuner.runtime.log_dir.loop import LogDirController
 from tuner.runtime.mutation_quota.loop import MutationQuotaController
 from tuner.runtime.reassignment.executor import ReassignmentExecutor
@@ -39,6 +48,7 @@ class Controllers:
     plans: ReassignmentExecutor | None = None
     log_dirs: LogDirController | None = None
     lag: LagMonitor | None = None
+    cordons: CordonController | None = None
 
 
 def serve(
@@ -132,6 +142,8 @@ def run(
         optional_controllers.append(
             _OptionalController(LOG_DIRS, log_dirs, "no log directory throttle is changed", status)
         )
+    if (cordons := controllers.cordons) is not None:
+        optional_controllers.append(_OptionalController(CORDONS, cordons, "no cordon is changed", status))
     if (lag := controllers.lag) is not None:
         optional_controllers.append(_OptionalController(REPLICATION_LAG, lag, "no lag is explained", status))
     due_s = clock.monotonic_s()
@@ -201,7 +213,7 @@ class _OptionalController:
     def __init__(
         self,
         name: str,
-        controller: MutationQuotaController | ReassignmentExecutor | LogDirController | LagMonitor,
+        controller: MutationQuotaController | ReassignmentExecutor | LogDirController | CordonController | LagMonitor,
         effect: str,
         status: StatusStore,
     ) -> None:

@@ -195,6 +195,11 @@ class TunerSettings(BaseModel):
         description="what to do with throttles that were set before a move; adopt: change them during the move, and restore them "
         "afterwards; preserve: leave them alone",
     )
+    first_topics: tuple[Annotated[str, Field(min_length=1, max_length=249)], ...] = Field(
+        default=(),
+        description="topics whose partitions move and recover before others, the first in this list first; a name may contain *, "
+        "such as payments-*. Partitions that have lost replicas and are at or below min.insync.replicas still go first",
+    )
     unthrottled_moves: Literal["throttle", "leave"] | None = Field(
         default=None,
         description="what the tuner does with moves of other tools that have no throttle; throttle, the default if the settings "

@@ -52,6 +52,7 @@ def http_server(
                 stores.log_dirs,
                 stores.lag,
                 stores.weeks,
+                stores.cordons,
             ),
             registry,
             cycle_s,

@@ -75,11 +75,15 @@ def history_follower(cleanups: ExitStack, kafka: KafkaSettings, topics: Topics, 
     cleanups.callback(named_teardown("history follower", follower.stop))
 
 
-def recovery_finder(cleanups: ExitStack, kafka: KafkaSettings) -> RecoveryFinder:
-    """Returns a finder of recovering replicas with a connection of its own."""
+def recovery_finder(cleanups: ExitStack, kafka: KafkaSettings, first_topics: Sequence[str]) -> RecoveryFinder:
+    """Returns a finder of recovering replicas with a connection of its own.
+
+    Args:
+        first_topics: the topics that the operator wants to recover first.
+    """
     client = ClusterClient(kafka, "rheostat-tuner-recovery")
     cleanups.callback(named_teardown("recovery client", client.close))
-    return RecoveryFinder(client)
+    return RecoveryFinder(client, first_topics=first_topics)
 
 
 def recovery_watch(cleanups: ExitStack, finder: RecoveryFinder) -> RecoveryWatch:

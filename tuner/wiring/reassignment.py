@@ -16,6 +16,7 @@ from tuner.core.controller import ControllerObjective
 from tuner.core.partition_limits import PartitionLimits
 from tuner.core.prepare_handshake import PrepareHandshake
 from tuner.runtime.background_call import ThreadCaller
+from tuner.runtime.cordon.loop import CordonController
 from tuner.runtime.fencing import write_refusal
 from tuner.runtime.reassignment.actuator import KafkaReassignmentActuator
 from tuner.runtime.reassignment.executor import ExecutorConfig, ExecutorPorts, ReassignmentExecutor
@@ -29,12 +30,13 @@ log = structlog.get_logger("tuner")
 
 
 def reassignment_executor(
-    context: TermContext, status: PlanStatusStore, throttle_controller: ThrottleController
+    context: TermContext, status: PlanStatusStore, throttle_controller: ThrottleController, cordons: CordonController
 ) -> ReassignmentExecutor | None:
     """Returns None if this tuner executes no plans. In a dry run the executor only reports what it would begin.
 
     Args:
         throttle_controller: sets the throttle of each step of a plan before the step is submitted to Kafka.
+        cordons: sets the cordons that a plan orders before its first step.
     """
     settings, journal, orders, handshake = context.settings, context.journal, context.orders, PrepareHandshake()
     orders.plans = None
@@ -70,6 +72,7 @@ def reassignment_executor(
         observer=status,
         # A dry run begins no steps, so the executor announces none, and the throttle controller's handshake stays empty.
         handshake=handshake if not settings.dry_run else None,
+        cordons=lambda: cordons.state,
     )
     config = ExecutorConfig(
         limits=_operator_limits(settings, context.partition_limits),
@@ -102,5 +105,6 @@ def _operator_limits(settings: TunerSettings, partition_limits: PartitionLimits 
         batch=settings.reassign.limits(),
         concurrency=settings.reassign.concurrency(),
         partitions=partition_limits or PartitionLimits(),
+        first_topics=settings.first_topics,
         controller_objective=quotas.objective.for_policy() if quotas is not None else ControllerObjective(),
     )

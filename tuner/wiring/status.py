@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from streaming.shared.thread_watch import ThreadWatch
+from tuner.api.cordon_status_store import CordonStatusStore
 from tuner.api.lag_status_store import LagStatusStore
 from tuner.api.log_dir_status_store import LogDirStatusStore
 from tuner.api.mutation_store import MutationStore
@@ -33,6 +34,7 @@ class StatusStores:
     plans: PlanStatusStore
     mutations: MutationStore
     log_dirs: LogDirStatusStore
+    cordons: CordonStatusStore
     lag: LagStatusStore
     weeks: WeekStore
     observers: Observers
@@ -69,9 +71,10 @@ def status_stores(
     return StatusStores(
         throttles=throttles,
         quotas=quotas,
-        plans=PlanStatusStore(cluster),
+        plans=PlanStatusStore(cluster, first_topics=settings.first_topics),
         mutations=MutationStore(cluster),
         log_dirs=LogDirStatusStore(cluster, throttles),
+        cordons=CordonStatusStore(),
         lag=LagStatusStore(cluster),
         weeks=WeekStore(cluster),
         observers=Observers(throttles),

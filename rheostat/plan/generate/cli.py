@@ -33,6 +33,13 @@ def generate(
             "--replace", metavar="OLD=NEW", help="move all replicas from broker OLD to broker NEW; may be repeated"
         ),
     ] = None,
+    cordon: Annotated[
+        bool,
+        typer.Option(
+            "--cordon",
+            help="the plan also cordons the brokers that it empties, before its first step (Kafka 4.3 or newer)",
+        ),
+    ] = False,
     rebalance: Annotated[bool, typer.Option("--rebalance", help="balance the bytes of all brokers")] = False,
     tolerance: Annotated[
         float | None,
@@ -62,6 +69,7 @@ def generate(
         add=tuple(add_broker or ()),
         drain=tuple(drain_broker or ()),
         replace=tuple(replace or ()),
+        cordon=cordon,
         rebalance=rebalance,
         tolerance=tolerance,
     )

@@ -6,7 +6,7 @@ The command only writes the plan. An operator starts the plan with kafka-reassig
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from rheostat.config.settings import load_settings
@@ -14,13 +14,23 @@ from rheostat.console import output
 from rheostat.errors import EXIT_DONE, BadInputError, CommandError
 from rheostat.limits.command import count_replicas
 from rheostat.limits.overrides import LimitOverrides, limit_text
-from rheostat.plan.cluster_layout import ClusterLayout, open_cluster, read_copy_bytes, read_layout, read_log_bytes
+from rheostat.plan.cluster_layout import (
+    ClusterLayout,
+    open_cluster,
+    read_copy_bytes,
+    read_cordoned_brokers,
+    read_layout,
+    read_log_bytes,
+)
 from rheostat.plan.estimate.report import EstimateOptions, EstimateReport, estimate_plan
 from rheostat.plan.estimate.sources import EstimateFigures
 from rheostat.plan.generate.report import GeneratedPlanReport, plan_json, sentences, to_record
 from rheostat.plan.generate.request import PlanRequest
 from rheostat.plan.write_rates import measure_write_rates
 from rheostat.reassign.active_plans import describe_active_plans
+from streaming.shared.kafka.cluster import ClusterClient
+from streaming.shared.kafka.cordons import find_missing
+from streaming.shared.move_order import order_text
 from streaming.shared.short_lists import join_names
 from tuner.core.partition_limits import PartitionLimits
 from tuner.core.reassignment_plan import TopicPartition
@@ -58,10 +68,12 @@ def run_generate(
     limits = overrides.apply_to(settings.limits) or PartitionLimits()
     with open_cluster(settings, _CLIENT_ID) as client:
         layout = read_layout(client, settings, _CLIENT_ID)
-        request.check_brokers(layout.brokers, {*layout.brokers, *count_replicas(layout).by_broker})
+        cordoned = read_cordoned_brokers(client, layout)
+        request.check_brokers(layout.brokers, {*layout.brokers, *count_replicas(layout).by_broker}, cordoned)
+        check_can_cordon(client, layout, request.cordoned)
         check_nothing_moves(layout)
         sizes = read_log_bytes(client, layout)
-        loads = make_loads(layout, sizes, limits)
+        loads = make_loads(layout, sizes, limits, cordoned)
         held_bytes_before, hosted_before = dict(loads.held_bytes), dict(loads.hosted)  # ``generate`` changes the loads.
         try:
             plan = request.generate(loads)
@@ -85,28 +97,34 @@ def run_generate(
         held_bytes_before=held_bytes_before,
         hosted_before=hosted_before,
         estimate=estimate,
-        notes=leaderless_note(layout),
+        notes=(*([order_text(settings.tuner.first_topics)] if plan.targets else ()), *leaderless_note(layout)),
+        cordon=request.cordoned,
     )
     if out is not None and plan.targets:
-        _write_plan(plan, out)
+        _write_plan(report, out)
     if as_json:
         output.out(json.dumps(to_record(report), indent=2))
     else:
         if plan.targets and out is None:
-            output.out(json.dumps(plan_json(plan)))
+            output.out(json.dumps(plan_json(plan, report.cordon)))
         for line in (*sentences(report), *describe_active_plans(settings), "Nothing was changed."):
             output.tell(line)
     return EXIT_DONE if estimate is None else estimate.exit_code()
 
 
-def make_loads(layout: ClusterLayout, sizes: Mapping[TopicPartition, float], limits: PartitionLimits) -> BrokerLoads:
+def make_loads(
+    layout: ClusterLayout,
+    sizes: Mapping[TopicPartition, float],
+    limits: PartitionLimits,
+    cordoned: Collection[int] = (),
+) -> BrokerLoads:
     """Returns the loads that the plan starts from, without partitions that have no leader to copy from."""
     partitions = [
         PlacedPartition(state.topic, state.partition, state.replicas, sizes[key])
         for key, state in layout.partitions.items()
         if key in sizes
     ]
-    return BrokerLoads(partitions, layout.racks, count_replicas(layout), limits)
+    return BrokerLoads(partitions, layout.racks, count_replicas(layout), limits, cordoned)
 
 
 def estimate_generated(
@@ -147,6 +165,21 @@ def estimate_generated(
     return estimate_plan(EstimateFigures(layout.source, kip, tuple(planned)), options)
 
 
+def check_can_cordon(client: ClusterClient, layout: ClusterLayout, brokers: Collection[int]) -> None:
+    """Checks that these brokers can be cordoned.
+
+    Raises:
+        CommandError: a broker is down, or the cluster runs a version of Kafka without cordons.
+    """
+    if not brokers:
+        return
+    missing = find_missing(client.broker_versions(layout.brokers), brokers)
+    if missing is not None:
+        raise CommandError(
+            f"--cordon: {missing}. Leave --cordon out to drain without it: Kafka may place new replicas on the broker then."
+        )
+
+
 def check_nothing_moves(layout: ClusterLayout) -> None:
     """Checks that no reassignment is in progress.
 
@@ -172,8 +205,8 @@ def leaderless_note(layout: ClusterLayout) -> tuple[str, ...]:
     )
 
 
-def _write_plan(plan: GeneratedPlan, out: Path) -> None:
+def _write_plan(report: GeneratedPlanReport, out: Path) -> None:
     try:
-        out.write_text(json.dumps(plan_json(plan), indent=1) + "\n", encoding="utf-8")
+        out.write_text(json.dumps(plan_json(report.plan, report.cordon), indent=1) + "\n", encoding="utf-8")
     except OSError as error:
         raise BadInputError(f"--out: {out}: cannot be written: {error.strerror or error}") from error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +25,7 @@ class GeneratedPlanReport:
         hosted_before: number of partitions by broker.
         estimate: None if there is nothing to copy.
         notes: sentences for the operator.
+        cordon: brokers that the plan cordons before its first step.
     """
 
     source: str
@@ -33,6 +34,7 @@ class GeneratedPlanReport:
     hosted_before: Mapping[int, int]
     estimate: EstimateReport | None
     notes: tuple[str, ...] = ()
+    cordon: tuple[int, ...] = ()
 
     @property
     def brokers(self) -> list[int]:
@@ -43,10 +45,10 @@ class GeneratedPlanReport:
         )
 
 
-def plan_json(plan: GeneratedPlan) -> dict[str, Any]:
-    """Returns the plan in the format of kafka-reassign-partitions."""
+def plan_json(plan: GeneratedPlan, cordon: Sequence[int] = ()) -> dict[str, Any]:
+    """Returns the plan in the format of kafka-reassign-partitions, which ignores the key ``cordon``."""
     entries = [{"topic": t.topic, "partition": t.partition, "replicas": list(t.replicas)} for t in plan.targets]
-    return {"version": 1, "partitions": entries}
+    return {"version": 1, "partitions": entries, **({"cordon": list(cordon)} if cordon else {})}
 
 
 def sentences(report: GeneratedPlanReport) -> list[str]:
@@ -63,6 +65,8 @@ def sentences(report: GeneratedPlanReport) -> list[str]:
         for b in report.brokers
     ]
     result += [f"  {line}" for line in shorten_lines(lines, BROKERS_SHOWN, "brokers (--json has all)")]
+    if report.cordon:
+        result.append(cordon_text(report.cordon))
     if plan.on_fewer_racks:
         names = join_names((f"{topic}-{partition}" for topic, partition in plan.on_fewer_racks), 5)
         result.append(f"On fewer racks than before, because the other racks have no room: {names}.")
@@ -71,12 +75,21 @@ def sentences(report: GeneratedPlanReport) -> list[str]:
     return [*result, *report.notes]
 
 
+def cordon_text(brokers: Sequence[int]) -> str:
+    """Returns a sentence on the brokers that a plan cordons."""
+    named = f"broker{'s' if len(brokers) != 1 else ''} {', '.join(map(str, brokers))}"
+    return (
+        f"`rheostat reassign start` cordons {named} before the first step, so that Kafka places no new replicas there. The cordon "
+        "stays when the plan is done, and is lifted when the plan is cancelled."
+    )
+
+
 def to_record(report: GeneratedPlanReport) -> dict[str, Any]:
     """Returns the report as a JSON object; each key ends with its unit."""
     plan = report.plan
     return {
         "source": report.source,
-        "plan": plan_json(plan) if plan.targets else None,
+        "plan": plan_json(plan, report.cordon) if plan.targets else None,
         "partitions": len(plan.targets),
         "copied_bytes": plan.copied_bytes,
         "on_fewer_racks": [f"{topic}-{partition}" for topic, partition in plan.on_fewer_racks],

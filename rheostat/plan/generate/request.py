@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from rheostat.errors import BadInputError
+from streaming.shared import kafka_names
 from tuner.planning.broker_load import BrokerLoads
 from tuner.planning.generate import (
     TOLERANCE,
@@ -26,6 +27,7 @@ class PlanRequest:
 
     Attributes:
         replace: pairs of brokers as text, "2=5" for 2 by 5.
+        cordon: the plan cordons the brokers that it empties.
         tolerance: how much more or less than the mean broker a broker may hold, as a share of the mean (0 to 1); None: the default.
     """
 
@@ -33,6 +35,7 @@ class PlanRequest:
     drain: Sequence[int] = ()
     replace: Sequence[str] = ()
     rebalance: bool = False
+    cordon: bool = False
     tolerance: float | None = None
 
     def check(self) -> None:
@@ -58,6 +61,8 @@ class PlanRequest:
             )
         if self.tolerance is not None and (self.drain or self.replace):
             raise BadInputError(f"--tolerance: {options[0]} does not rebalance: leave --tolerance out")
+        if self.cordon and not (self.drain or self.replace):
+            raise BadInputError(f"--cordon: {options[0]} empties no broker: leave --cordon out")
         for option, brokers in (("--add-broker", self.add), ("--drain-broker", self.drain)):
             duplicates = sorted({b for b in brokers if list(brokers).count(b) > 1})
             if duplicates:
@@ -86,14 +91,20 @@ class PlanRequest:
             )
         return new_by_old
 
-    def check_brokers(self, alive: Collection[int], known: Collection[int]) -> None:
-        """Checks that the brokers of the request exist.
+    @property
+    def cordoned(self) -> tuple[int, ...]:
+        """The brokers that the plan cordons."""
+        return tuple(sorted({*self.drain, *self.pairs()})) if self.cordon else ()
+
+    def check_brokers(self, alive: Collection[int], known: Collection[int], cordoned: Collection[int] = ()) -> None:
+        """Checks that the brokers of the request exist, and that those which get replicas take them.
 
         Args:
             known: brokers that are alive or host a replica.
+            cordoned: brokers that take no new replicas.
 
         Raises:
-            BadInputError: naming the broker that does not exist, or is not alive.
+            BadInputError: naming the broker that does not exist, is not alive, or is cordoned.
         """
         for option, brokers, allowed, problem in (
             ("--add-broker", self.add, alive, "is not alive"),
@@ -105,10 +116,19 @@ class PlanRequest:
                 if broker not in allowed:
                     choices = ", ".join(map(str, sorted(allowed)))
                     raise BadInputError(f"{option}: broker {broker} {problem}: expected one of {choices}")
+        for option, brokers in (("--add-broker", self.add), ("--replace", self.pairs().values())):
+            for broker in brokers:
+                if broker in cordoned:
+                    raise BadInputError(
+                        f"{option}: broker {broker} is cordoned, so it takes no new replicas: lift the cordon "
+                        f"({kafka_names.CORDONED_LOG_DIRS}), or name another broker"
+                    )
         if self.add and not set(alive) - set(self.add):
             raise BadInputError("--add-broker: there is no other broker to move data from")
         if self.drain and not set(alive) - set(self.drain):
             raise BadInputError("--drain-broker: no living broker would be left to move the data to")
+        if self.drain and not set(alive) - set(self.drain) - set(cordoned):
+            raise BadInputError("--drain-broker: every other living broker is cordoned, so none takes the data")
 
     def generate(self, loads: BrokerLoads) -> GeneratedPlan:
         """Returns the plan; changes ``loads`` to the state after the plan.

@@ -27,6 +27,7 @@ from streaming.shared.contract import TopicPartition
 from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.kafka.tiered import is_tiered, with_copied_bytes
 from streaming.shared.kafka.values import ClusterError, PartitionState
+from streaming.shared.move_order import IsrStanding, move_class
 
 # At most this many partitions with recovering replicas are reported: the least urgent ones, because the more urgent ones must not
 # wait for a throttle. After the loss of a rack there may be a hundred thousand.
@@ -76,12 +77,14 @@ class RecoveryFinder:
         *,
         reads_details: bool = True,
         partitions_max: int = PARTITIONS_MAX,
+        first_topics: Sequence[str] = (),
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         """
         Args:
             client: a connection that no other thread uses.
             reads_details: whether ``result`` has min.insync.replicas and the lacking bytes.
+            first_topics: topics that come first among partitions that are equally close to min.insync.replicas.
         """
         self.result = RecoveringReplicas()
         self._checked_at_s = float("-inf")  # When the last check without an error began.
@@ -89,6 +92,7 @@ class RecoveryFinder:
         self._client = client
         self._reads_details = reads_details
         self._partitions_max = partitions_max
+        self._first_topics = tuple(first_topics)
         self._monotonic = monotonic
         self._noted: frozenset[str] = frozenset()
         self._brokers: frozenset[int] | None = None  # None: not read yet.
@@ -184,12 +188,14 @@ class RecoveryFinder:
         left_out = max(0, len(partitions) - self._partitions_max)
         if left_out:
             # Sorted without the sizes, because sizes are read only for the partitions that are reported.
-            partitions.sort(key=lambda s: urgency(s, minimum(s.topic), 0))
+            partitions.sort(key=lambda s: urgency(s, minimum(s.topic), 0, self._first_topics))
             partitions = partitions[left_out:]
         if self._reads_details:
             self._read_lacking(partitions, brokers)
         lacking = self._lacking
-        partitions.sort(key=lambda s: urgency(s, minimum(s.topic), lacking.get(_key(s), _UNKNOWN)[1]))
+        partitions.sort(
+            key=lambda s: urgency(s, minimum(s.topic), lacking.get(_key(s), _UNKNOWN)[1], self._first_topics)
+        )
         reported = tuple(partitions)
         self._unreported_topics = topics.difference(s.topic for s in reported)
         last = self.result
@@ -287,15 +293,12 @@ def find_recovering(state: PartitionState, brokers: Collection[int], absent: Col
     )
 
 
-def urgency(state: PartitionState, min_in_sync: int | None, lacking_bytes: int) -> tuple[int, bool, int, str, int]:
-    """Returns the sort key of a recovering partition, the most urgent first.
-
-    Partitions closest to min.insync.replicas come first, then those whose preferred leader recovers, then those that lack the
-    fewest bytes. An unknown minimum counts as not reached.
-    """
-    spare = len(state.isr) - min_in_sync if min_in_sync is not None else -1
-    is_follower = state.replicas[0] not in state.recovering
-    return max(-1, spare), is_follower, lacking_bytes, state.topic, state.partition
+def urgency(
+    state: PartitionState, min_in_sync: int | None, lacking_bytes: int, first_topics: Sequence[str] = ()
+) -> tuple[IsrStanding, int, int, str, int]:
+    """Returns the sort key of a recovering partition, the most urgent first: the order of ``move_order``, then the fewest bytes."""
+    standing, rank = move_class(state.topic, len(state.isr), len(state.replicas), min_in_sync, first_topics)
+    return standing, rank, lacking_bytes, state.topic, state.partition
 
 
 def _key(state: PartitionState) -> TopicPartition:

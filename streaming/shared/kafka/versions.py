@@ -23,6 +23,9 @@ NEWEST_TESTED: Version = (4, 4)
 METADATA_VERSION_TESTED_MAX = 33
 # The first version with the metric of the controller's idle ratio (KIP-1190).
 IDLE_RATIO_FROM: Version = (4, 2)
+# The first version in which log directories can be cordoned (KIP-1066), and the metadata.version that the cluster has to use.
+CORDONS_FROM: Version = (4, 3)
+CORDONS_METADATA_VERSION = 30
 
 
 @dataclass(frozen=True, slots=True)

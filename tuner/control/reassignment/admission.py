@@ -65,6 +65,7 @@ class OperatorLimits:
     concurrency: ConcurrencyLimits = field(default_factory=ConcurrencyLimits)
     partitions: PartitionLimits = field(default_factory=PartitionLimits)
     controller_objective: ControllerObjective = field(default_factory=ControllerObjective)
+    first_topics: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +85,14 @@ def admit(
     limits: OperatorLimits,
     now_ms: int,
     backing_off: frozenset[TopicPartition] = frozenset(),
+    cordoned: frozenset[int] = frozenset(),
 ) -> Admission:
     """Returns the steps to start now.
 
     Args:
         plans: each plan with its progress, and whether its steps may start.
         backing_off: partitions whose last request failed and that are retried later.
+        cordoned: brokers that take no new replicas.
     """
     measured = measurements.partitions
     running: list[RunningStep] = []
@@ -97,7 +100,7 @@ def admit(
     for plan, progress, may_start in plans:
         running += _running_steps(plan, progress, snapshot, measured, now_ms)
         if may_start:
-            waiting += _waiting_partitions(plan, progress, measured, backing_off)
+            waiting += _waiting_partitions(plan, progress, measured, backing_off, cordoned)
     # If a plan was submitted without write rates, they are known only after the second snapshot.
     writes_known = bool(measured.write_bytes_per_s) or any(candidate.write_bytes_per_s > 0 for candidate in waiting)
     inputs = _concurrency_input(running, waiting, snapshot, measurements, limits, now_ms)
@@ -116,6 +119,7 @@ def admit(
         since_last_request_s=state.since_last_start_s(now_ms),
         snapshot_interval_s=state.snapshot_interval_s(now_ms),
         carried_small_share=state.carried_small_share,
+        first_topics=limits.first_topics,
     )
     scheduled = schedule(waiting, running, constraints)
     state_after = replace(
@@ -153,9 +157,13 @@ def _concurrency_input(
 
 
 def _waiting_partitions(
-    plan: Plan, progress: PartitionProgress, measurements: PartitionMeasurements, backing_off: frozenset[TopicPartition]
+    plan: Plan,
+    progress: PartitionProgress,
+    measurements: PartitionMeasurements,
+    backing_off: frozenset[TopicPartition],
+    cordoned: frozenset[int],
 ) -> list[WaitingPartition]:
-    return [
+    waiting = [
         WaitingPartition(
             transition,
             size_bytes=measurements.size(key, plan.partitions[key]),
@@ -164,6 +172,8 @@ def _waiting_partitions(
         for key, transition in progress.ready.items()
         if key not in backing_off
     ]
+    # The usual case is no cordon at all, and a plan may have 200,000 partitions.
+    return [candidate for candidate in waiting if cordoned.isdisjoint(candidate.missing)] if cordoned else waiting
 
 
 def _running_steps(

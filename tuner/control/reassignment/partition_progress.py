@@ -71,7 +71,7 @@ class PartitionProgress:
         reached: the requested step has ended as requested.
         to_elect: reached, but the preferred leader is not elected yet.
         never_accepted: requested by a tuner that stopped before Kafka accepted the step.
-        rolled_back: the step was stopped because the plan was cancelled.
+        rolled_back: the step was stopped because the plan was cancelled, or because its target was cordoned.
         dropped: no longer part of the plan; the value is the reason.
     """
 
@@ -149,7 +149,7 @@ def _classify(
         _classify_idle(key, partition, current, plan, snapshot, progress)
     elif not overdue and not _is_back(requested, current):
         progress.unconfirmed.append(key)
-    elif plan.head.desired is DesiredPlanState.CANCELLING:
+    elif plan.head.desired is DesiredPlanState.CANCELLING or requested.cancel_requested:
         progress.rolled_back.append(key)
         _classify_idle(key, partition, current, plan, snapshot, progress)
     elif key in memory.accepted:

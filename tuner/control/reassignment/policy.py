@@ -9,6 +9,9 @@ Desired state of a plan:
     cancelling   steps that lead away from the original replicas are stopped. Partitions between original and target are moved back
                  with new steps; partitions at their target stay. With ``no_rollback`` every partition stays where it is
 
+Cordons (KIP-1066): no step adds a replica on a cordoned broker, and a step that does so is stopped once its target is cordoned. A
+plan that orders cordons begins no step before they are in place.
+
 If another tool stops a step, its partition is left alone until an operator pauses, resumes or cancels the plan.
 
 Invariant: requested and running steps together stay within the limits, and no partition has two steps. A plan ends when every
@@ -22,6 +25,7 @@ from dataclasses import dataclass, field, replace
 
 from tuner.control.reassignment.admission import Admission, ClusterMeasurements, OperatorLimits, admit
 from tuner.control.reassignment.concurrency_model import ConcurrencyState
+from tuner.control.reassignment.cordon_text import cordon_texts, left_texts
 from tuner.control.reassignment.explain import concurrency_text, find_blockers
 from tuner.control.reassignment.partition_progress import (
     PartitionProgress,
@@ -30,6 +34,7 @@ from tuner.control.reassignment.partition_progress import (
     update_memory,
 )
 from tuner.core.batch_limits import BatchLimits
+from tuner.core.cordon_state import CordonState
 from tuner.core.reassignment_plan import (
     DesiredPlanState,
     Plan,
@@ -52,6 +57,7 @@ class ExecutorContext:
         pause_reason: why no plan starts steps; None: plans continue.
         backing_off: partitions whose last request failed and that are retried later.
         refusals: why the last request for a partition failed.
+        cordons: brokers that take no replicas, and ordered cordons that are not in place yet.
     """
 
     now_ms: int
@@ -59,6 +65,7 @@ class ExecutorContext:
     pause_reason: str | None = None
     backing_off: frozenset[TopicPartition] = frozenset()
     refusals: Mapping[TopicPartition, str] = field(default_factory=dict)
+    cordons: CordonState = field(default_factory=CordonState)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +128,12 @@ def decide(
     for plan, memory in zip(plans, memories, strict=True):
         progresses.append(classify_partitions(plan, snapshot, memory, context.now_ms, taken))
         taken |= plan.partitions.keys()
-    may_start = [context.pause_reason is None and plan.head.may_start_steps(context.now_ms) for plan in plans]
+    may_start = [
+        context.pause_reason is None
+        and plan.head.may_start_steps(context.now_ms)
+        and (plan.head.desired is DesiredPlanState.CANCELLING or context.cordons.wait_text(plan.head) is None)
+        for plan in plans
+    ]
     batch = strictest_limits([context.limits.batch, *(plan.head.limits for plan in plans)])
     admission = admit(
         list(zip(plans, progresses, may_start, strict=True)),
@@ -131,6 +143,7 @@ def decide(
         replace(context.limits, batch=batch),
         context.now_ms,
         context.backing_off,
+        context.cordons.cordoned,
     )
     steps = {(start.step.topic, start.step.partition): start.step for start in admission.schedule.starts}
     decisions = []
@@ -196,7 +209,10 @@ def _decide_plan(
         plan.state,
         dropped=progress.dropped,
         stopped_externally=progress.stopped_externally,
-        blockers=find_blockers(plan, progress, admission.schedule, context.pause_reason, context.refusals),
+        blockers=(
+            *find_blockers(plan, progress, admission.schedule, context.pause_reason, context.refusals),
+            *cordon_texts(plan, progress, context.cordons, context.now_ms),
+        ),
         concurrency=concurrency_text(admission.concurrency),
     )
     if not _has_open_partitions(progress):
@@ -206,6 +222,7 @@ def _decide_plan(
             ending=PlanEnding.CANCELLED if cancelled else PlanEnding.DONE,
             ended_at_ms=context.now_ms,
             result=_result(plan, progress, snapshot),
+            blockers=(*state.blockers, *(() if cancelled else left_texts(plan, snapshot))),
         )
     # A large plan requests other partitions each time. If Kafka refused the whole last request, it may refuse these as well.
     starting = frozenset((step.topic, step.partition) for step in starts)
@@ -214,13 +231,15 @@ def _decide_plan(
 
 
 def _steps_to_stop(plan: Plan, progress: PartitionProgress, context: ExecutorContext) -> tuple[TopicPartition, ...]:
-    """Returns the running steps of a cancelled plan that have to be stopped."""
-    if plan.head.desired is not DesiredPlanState.CANCELLING or context.pause_reason is not None:
+    """Returns the running steps that have to be stopped: of a cancelled plan, or because their target is cordoned."""
+    if context.pause_reason is not None:
         return ()
+    cancelling, cordoned = plan.head.desired is DesiredPlanState.CANCELLING, context.cordons.cordoned
     return tuple(
         key
         for key, step in progress.running.items()
-        if key not in context.backing_off and _must_stop(step, plan, plan.partitions[key])
+        if key not in context.backing_off
+        and (not cordoned.isdisjoint(step.adding) or (cancelling and _must_stop(step, plan, plan.partitions[key])))
     )
 
 

@@ -138,6 +138,11 @@ STEP_OUTCOME_REASON_TEXTS: Mapping[StepOutcomeReason, ReasonText] = MappingProxy
             cause="an operator cancelled the plan",
             effect="stops the running steps, and ends the plan when its partitions are rolled back",
         ),
+        StepOutcomeReason.CORDONED: ReasonText(
+            cause="a broker that running steps add a replica on was cordoned",
+            effect="stops these steps; they start again once the cordon is lifted",
+            advice="lift the cordon, or cancel the plan",
+        ),
         StepOutcomeReason.ENDED: ReasonText(
             cause="steps have ended: the entry names the partitions that reached their target, were rolled back or were given up",
             effect="requests the next steps of the plan",

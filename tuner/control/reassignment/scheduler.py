@@ -5,8 +5,10 @@ A plan ends when its slowest side ends, so partitions of that side go first. Ste
 Order:
     1. Steps without which Kafka rejects writes (min.insync.replicas). Slots and quotas do not hold these steps back.
     2. Steps that copy nothing: they only change the order of replicas, or remove a replica.
-    3. Small partitions, as many as ``small_partitions`` picks.
-    4. Partitions of the side that needs longest at its maximum rate, then of the next slowest. Within a side: partitions so large
+    3. Partitions that have lost replicas and are at or below min.insync.replicas, then those of topics that the operator names
+       (streaming/shared/move_order.py). While one of them waits for a slot, its sides start no partition of the next classes.
+    4. Small partitions, as many as ``small_partitions`` picks.
+    5. Partitions of the side that needs longest at its maximum rate, then of the next slowest. Within a side: partitions so large
        that they would be the last to end; then those that grow fastest for their size; then the largest. Sides that need about
        the same time take turns; the side with the fewest slots in use picks first.
 
@@ -26,6 +28,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heapreplace
 
 from streaming.shared.contract import Side
+from streaming.shared.move_order import IsrStanding, goes_first, move_class
 from tuner.control.reassignment.batching_delay import should_wait
 from tuner.control.reassignment.scheduler_limits import RemainingCapacity
 from tuner.control.reassignment.scheduler_model import (
@@ -66,6 +69,7 @@ def schedule(
         if capacity.request_is_full:
             break
         capacity.try_start(index, waiting[index], step, urgent=step.reason is StepReason.MIN_IN_SYNC)
+    _start_first(waiting, queue, capacity, constraints)
     remaining_bytes = _remaining_bytes(waiting, running, queue.by_side)
     groups = _slowest_first(remaining_bytes, running, constraints)
     small, small_share = _pick_small(waiting, running, queue, capacity, constraints, remaining_bytes)
@@ -90,6 +94,22 @@ def schedule(
         carried = carried_share(small_share, capacity.started, small)
     impossible = tuple(capacity.impossible.values())
     return Schedule(starts, tuple(queue.waits), held, impossible, frozenset(capacity.full_brokers), carried)
+
+
+def _start_first(
+    waiting: Sequence[WaitingPartition],
+    queue: _Queue,
+    capacity: RemainingCapacity,
+    constraints: SchedulerConstraints,
+) -> None:
+    """Starts the partitions that go first by their class, and reserves the sides of those that wait for a slot."""
+    for index in sorted(queue.first, key=lambda i: (queue.first[i], priority_of(waiting[i]))):
+        if capacity.request_is_full:
+            return
+        if capacity.has_slot_for(queue.sides[index]):
+            capacity.try_start(index, waiting[index], _next_step_of(waiting[index], constraints))
+        if capacity.held.get(index, HeldBy.SLOTS) is HeldBy.SLOTS and index not in capacity.started:
+            capacity.reserve(queue.sides[index])
 
 
 def _start_one_by_one(
@@ -227,6 +247,7 @@ class _Queue:
         waits: partitions that have no next step at present.
         by_side: indices of all other partitions, by side that they copy through.
         sides: the sides of each of these partitions, by index.
+        first: the class of those of these partitions that go first, by index.
         vacated_brokers: brokers from which a step removes a partition, except steps that wait for an offline broker.
     """
 
@@ -240,11 +261,13 @@ class _Queue:
         self.waits: list[Wait] = []
         self.by_side: dict[BrokerSide, list[int]] = {}
         self.sides: dict[int, list[BrokerSide]] = {}
+        self.first: dict[int, tuple[IsrStanding, int]] = {}
         self.vacated_brokers: set[int] = set()
         limited = constraints.limits != PartitionLimits()
         if limited:
             self.vacated_brokers.update(*(_vacated_brokers(run.transition) for run in running if not run.is_stuck))
         online, replicas_max = constraints.online, constraints.batch.replica_movements_max
+        first_topics = constraints.first_topics
         without_copy: list[tuple[int, ReassignmentStep]] = []
         for index, candidate in enumerate(waiting):
             transition, missing = candidate.transition, candidate.missing
@@ -274,4 +297,14 @@ class _Queue:
             self.sides[index] = sides = sides_of_copy(transition.leader, missing)
             for side in sides:
                 self.by_side.setdefault(side, []).append(index)
+            if first_topics or len(transition.isr) < len(transition.replicas):
+                key = move_class(
+                    transition.topic,
+                    len(transition.isr),
+                    len(transition.replicas),
+                    transition.min_in_sync,
+                    first_topics,
+                )
+                if goes_first(key, first_topics):
+                    self.first[index] = key
         self.first_steps += without_copy

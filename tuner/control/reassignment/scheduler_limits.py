@@ -98,6 +98,10 @@ class RemainingCapacity:
         """Slots by side that running and started steps take."""
         return dict(self._slots)
 
+    def reserve(self, sides: Sequence[BrokerSide]) -> None:
+        """Keeps free slots of these sides for a partition that goes first and waits for another side."""
+        self._full.update(sides)
+
     def slots_in_use(self, side: BrokerSide) -> float:
         return self._slots.get(side, 0.0)
 

@@ -99,6 +99,7 @@ class SchedulerConstraints:
         since_last_request_s: time since the last request.
         snapshot_interval_s: time between the previous snapshot of the cluster and this one.
         carried_small_share: rounded-off fraction of a small partition from the last request (see ``small_partitions``).
+        first_topics: topics whose partitions go first (see streaming/shared/move_order.py).
     """
 
     online: frozenset[int]
@@ -115,6 +116,7 @@ class SchedulerConstraints:
     since_last_request_s: float = math.inf
     snapshot_interval_s: float = 0.0
     carried_small_share: float = 0.0
+    first_topics: tuple[str, ...] = ()
 
     def slots_for(self, side: BrokerSide, remaining_bytes: float, steady_state_bytes_per_s: float = 0.0) -> float:
         """Returns the slots of the side that a copy takes."""

@@ -13,9 +13,9 @@ adds, on the leader's and on the follower's side, and the same control law sets 
 Some recoveries run without a throttle:
 
 - A broker that lacks little is in sync before a throttle could help, so a rolling restart changes no setting.
-- On each other broker, the first partitions run unthrottled until together they lack 12 s of the minimum rate. Their order is:
-  closest to the minimum, then those whose preferred leader recovers, then small ones. The listed replicas share the two rates of
-  their brokers, and Kafka decides in which order it serves them.
+- On each other broker, the first partitions run unthrottled until together they lack 12 s of the minimum rate. Their order is
+  that of plans (streaming/shared/move_order.py): the topics that the operator names, then small ones. The listed replicas share
+  the two rates of their brokers, and Kafka decides in which order it serves them.
 - Without fresh signals the control law cannot raise the rate, and a recovery could stay at the minimum rate for ever. So a recovery
   runs without a throttle if one of its sides has had none for ``UNMEASURED_S_MAX``.
 - A side may have a rate that the tuner must not change: another tool set it, or existing rates are preserved. The tuner puts
@@ -29,9 +29,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from enum import IntEnum
 
 from streaming.shared.contract import MoveSignal, MoveStep, Side
+from streaming.shared.move_order import IsrStanding, isr_standing
 from streaming.shared.throttle_settings import TopicThrottle
 from tuner.control.throttle.state import Memory
 from tuner.core.cluster import BrokerSide, LiveCluster, Observation, PartitionMove
@@ -48,20 +48,11 @@ _WINDOW_S = 12.0
 _NO_LISTS = TopicThrottle()
 
 
-class Standing(IntEnum):
-    """The number of in-sync replicas of a partition, compared with min.insync.replicas."""
-
-    BELOW = -1
-    AT = 0
-    ABOVE = 1
-
-
-def standing_of(recovery: PartitionMove, min_in_sync: Mapping[str, int]) -> Standing:
+def standing_of(recovery: PartitionMove, min_in_sync: Mapping[str, int]) -> IsrStanding:
     """Returns the standing of a recovering partition. An unknown minimum, or a partition without a leader, counts as below."""
-    minimum = min_in_sync.get(recovery.topic)
-    if minimum is None or recovery.leader < 0 or len(recovery.isr) < minimum:
-        return Standing.BELOW
-    return Standing.AT if len(recovery.isr) == minimum else Standing.ABOVE
+    if recovery.leader < 0:
+        return IsrStanding.BELOW
+    return isr_standing(len(recovery.isr), min_in_sync.get(recovery.topic))
 
 
 def with_recoveries(live: LiveCluster, limits: ThrottleLimits, memory: Memory) -> LiveCluster:
@@ -78,7 +69,9 @@ def with_recoveries(live: LiveCluster, limits: ThrottleLimits, memory: Memory) -
         recovery = throttled.pop(_key(move), None)
         moves.append(move if recovery is None else _merged(move, recovery.adding))
     moving = {_key(m) for m in live.moves}
-    below = [r for r in live.recoveries if standing_of(r, live.min_in_sync) is Standing.BELOW and _key(r) not in moving]
+    below = [
+        r for r in live.recoveries if standing_of(r, live.min_in_sync) is IsrStanding.BELOW and _key(r) not in moving
+    ]
     sides = _sides_listing(below, live.lists)
     return replace(
         live,
@@ -99,7 +92,7 @@ def select_throttled(live: LiveCluster, limits: ThrottleLimits, memory: Memory) 
     left_bytes = dict.fromkeys(large, unlisted_bytes_max)
     throttled = []
     for recovery in live.recoveries:  # The most urgent first.
-        if standing_of(recovery, live.min_in_sync) is Standing.BELOW:
+        if standing_of(recovery, live.min_in_sync) is IsrStanding.BELOW:
             continue
         brokers = [b for b in recovery.adding if b in large]
         sides = sides_of(recovery)
@@ -148,7 +141,7 @@ def track_unmeasured(
 
 def partitions_below_minimum(live: LiveCluster) -> frozenset[TopicPartition]:
     """Returns the recovering partitions below min.insync.replicas."""
-    return frozenset(_key(r) for r in live.recoveries if standing_of(r, live.min_in_sync) is Standing.BELOW)
+    return frozenset(_key(r) for r in live.recoveries if standing_of(r, live.min_in_sync) is IsrStanding.BELOW)
 
 
 def is_recovery(move: PartitionMove) -> bool:
@@ -164,7 +157,7 @@ def sides_at_min_isr(live: LiveCluster) -> frozenset[BrokerSide]:
     """
     sides: set[BrokerSide] = set()
     for move in live.moves if live.min_in_sync else ():  # Without recoveries no minimum is read.
-        if move.recovering and standing_of(move, live.min_in_sync) is Standing.AT:
+        if move.recovering and standing_of(move, live.min_in_sync) is IsrStanding.AT:
             sides.add((move.leader, Side.LEADER))
             sides.update((broker, Side.FOLLOWER) for broker in move.recovering)
     return frozenset(sides)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from streaming.shared.contract import Side
+from streaming.shared.move_order import IsrStanding
 from streaming.shared.short_lists import join_names
 from streaming.shared.units import rate_text, size_text
 from tuner.control.throttle.decision import Hold, Reason
-from tuner.control.throttle.recovery import Standing, lacking_bytes_by_broker, select_throttled, sides_of, standing_of
+from tuner.control.throttle.recovery import lacking_bytes_by_broker, select_throttled, sides_of, standing_of
 from tuner.control.throttle.state import Memory
 from tuner.core import formatting
 from tuner.core.cluster import LiveCluster, Observation, PartitionMove
@@ -73,13 +74,13 @@ def _describe_brokers(observation: Observation, live: LiveCluster) -> str:
 
 def _describe_classes(live: LiveCluster, throttled: list[PartitionMove], memory: Memory) -> str:
     standings = [standing_of(recovery, live.min_in_sync) for recovery in live.recoveries]
-    below = standings.count(Standing.BELOW)
+    below = standings.count(IsrStanding.BELOW)
     unmeasured = sum(
-        standing is not Standing.BELOW and not memory.unmeasured_recovery_sides.isdisjoint(sides_of(recovery))
+        standing is not IsrStanding.BELOW and not memory.unmeasured_recovery_sides.isdisjoint(sides_of(recovery))
         for recovery, standing in zip(live.recoveries, standings, strict=True)
     )
     others = len(live.recoveries) - below - len(throttled) - unmeasured
-    at_minimum = sum(standing_of(recovery, live.min_in_sync) is Standing.AT for recovery in throttled)
+    at_minimum = sum(standing_of(recovery, live.min_in_sync) is IsrStanding.AT for recovery in throttled)
     parts = [
         f"{len(throttled)} partitions may wait" + (f", {at_minimum} of them with a raised rate" if at_minimum else ""),
         f"{unmeasured} have had no fresh signals for a minute, and run without a throttle: check that the agents of their "

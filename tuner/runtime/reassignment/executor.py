@@ -27,6 +27,7 @@ from tuner.control.reassignment.policy import ExecutorContext, ExecutorDecision,
 from tuner.control.throttle.replica_lists.prepared_moves import NONE_DEFERRED, Deferred
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.cluster import BrokerSide
+from tuner.core.cordon_state import CordonState
 from tuner.core.operator_orders import Orders
 from tuner.core.outcome import Failure, Outcome, StepRefusal
 from tuner.core.partition_limits import PartitionLimits
@@ -112,6 +113,7 @@ class ExecutorPorts:
         throttle_state: the current rates of all sides, and the rates that they may get.
         write_refusal: returns why nothing may be written now; None: writes are allowed. It is called before each write.
         handshake: announces steps to the throttle controller before they begin; None: steps begin unthrottled.
+        cordons: returns which brokers take no replicas, and which ordered cordons are in place.
     """
 
     actuator: ReassignmentActuator
@@ -122,6 +124,7 @@ class ExecutorPorts:
     write_refusal: Callable[[], Failure | None]
     observer: PlanObserver
     handshake: PrepareHandshake | None = None
+    cordons: Callable[[], CordonState] = CordonState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,6 +166,7 @@ class ReassignmentExecutor:
         self._throttle_state = ports.throttle_state
         self._write_refusal = ports.write_refusal
         self._observer = ports.observer
+        self._cordons = ports.cordons
         self._limits = config.limits
         self._clock = clock
         self._due_s = float("-inf")
@@ -246,6 +250,7 @@ class ReassignmentExecutor:
             pause_reason=_pause_reason(self._orders.latest),
             backing_off=self.recorder.backing_off,
             refusals=self.recorder.refusals,
+            cordons=self._cordons(),
         )
         sent_steps = self._request.starts.keys() - self._deferred.failed.keys() - self._deferred.waiting.keys()
         measurements = ClusterMeasurements(
@@ -278,8 +283,8 @@ class ReassignmentExecutor:
         self, plans: tuple[Plan, ...], to_measure: frozenset[TopicPartition]
     ) -> ReassignmentSnapshot | ClusterError:
         topics = {topic for plan in plans for topic, _ in plan.partitions}
-        # Partition limits count all partitions of a broker, so they need all topics.
-        needs_all_topics = self._limits.partitions != PartitionLimits()
+        # Partition limits count all partitions of a broker, and a drained broker must have none left. Both need all topics.
+        needs_all_topics = self._limits.partitions != PartitionLimits() or any(plan.head.cordon for plan in plans)
         return self._actuator.read_snapshot(topics, to_measure, all_topics=needs_all_topics)
 
     def _finish_cycle(self, result: _CycleResult | ClusterError) -> None:
@@ -325,6 +330,7 @@ class ReassignmentExecutor:
 
     def _start_request(self, decision: ExecutorDecision, deferred: Deferred) -> None:
         request = self._request_for(decision)
+        deferred = self._defer_cordoned(decision, deferred)
         self._request, self._deferred = request, deferred
         if not request.keys():
             self._prepare.clear()
@@ -346,6 +352,17 @@ class ReassignmentExecutor:
             return outcome | (actuator.elect_preferred(request.elections) if request.elections else {})
 
         self._write_allowed, self._answer = True, self._caller.start(send)
+
+    def _defer_cordoned(self, decision: ExecutorDecision, deferred: Deferred) -> Deferred:
+        """Returns the deferred steps, with those whose target was cordoned while they waited for their throttle."""
+        cordoned = self._cordons().cordoned
+        late = {
+            (step.topic, step.partition): "a broker that it adds a replica on is cordoned"
+            for plan in decision.plans
+            for step in (plan.starts if cordoned else ())
+            if not cordoned.isdisjoint(step.adding)
+        }
+        return replace(deferred, waiting={**deferred.waiting, **late}) if late else deferred
 
     def _request_for(self, decision: ExecutorDecision) -> _Request:
         """Returns the changes to request for a decision. While the tuner is paused, it cancels and elects nothing."""

@@ -143,7 +143,7 @@ def status_of(hostile: str) -> dict[str, Any]:
         "remaining_bytes_by_broker": {"2": 1e6}, "plans": [plan], "unreadable_records": [hostile],
         "paused": {"by": hostile, "released": False},
         "overrides": [{"broker": 1, "side": "leader", "rate_bytes_per_s": 1e6, "by": hostile}],
-        "last_decisions": [entry], "last_steering_ticks": [entry], "log_dirs": [],
+        "last_decisions": [entry], "last_steering_ticks": [entry], "log_dirs": [], "cordons": [],
     }  # fmt: skip
 
 

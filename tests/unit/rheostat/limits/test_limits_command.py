@@ -10,10 +10,11 @@ from command_rig import Command
 from rich.console import Console
 
 from rheostat.errors import BadInputError
-from rheostat.limits.command import placement_json, placement_request
+from rheostat.limits.command import open_racks, placement_json, placement_request
 from rheostat.limits.overrides import LimitOverrides
 from rheostat.limits.report import Fill, LimitsReport, as_record, build_report
 from rheostat.limits.view import describe_report, show
+from rheostat.plan.cluster_layout import ClusterLayout
 from streaming.shared.kafka.cluster import PartitionState
 from tuner.core.partition_limits import UNLIMITED, PartitionCounts, PartitionLimits
 from tuner.planning.placement import PlacementRequest
@@ -147,7 +148,7 @@ MOVING = [PartitionState("orders", 0, 1, (1, 2, 3), (1, 2), adding=(3,), removin
 def test_placement_request_has_missing_partitions_and_existing_factor(
     topic: str, partitions: int, replication: int | None, existing: list[PartitionState], request_: PlacementRequest
 ) -> None:
-    assert placement_request(topic, partitions, replication, existing, 3) == request_
+    assert placement_request(topic, partitions, replication, existing, (1, 2, 3), ()) == request_
 
 
 def test_placement_json_numbers_new_partitions_after_existing_ones() -> None:
@@ -173,8 +174,17 @@ def test_placement_request_that_kafka_refuses_is_bad_input(
     topic: str, partitions: int, replication: int | None, message: str
 ) -> None:
     with pytest.raises(BadInputError) as refusal:
-        placement_request(topic, partitions, replication, ORDERS if topic == "orders" else [], 3)
+        placement_request(topic, partitions, replication, ORDERS if topic == "orders" else [], (1, 2, 3), ())
     assert message in str(refusal.value)
+
+
+def test_placement_counts_only_brokers_without_a_cordon() -> None:
+    with pytest.raises(
+        BadInputError, match=r"3 replicas need 3 brokers, and 2 are alive and not cordoned \(cordoned by cordoned"
+    ):
+        placement_request("new", 5, 3, [], (1, 2, 3), (3,))
+    layout = ClusterLayout("here", {1: "a", 2: None, 3: "b"}, {})
+    assert open_racks(layout, {3}) == {1: "a", 2: None}
 
 
 PLACE = ["place", "-c", "none.yaml"]

@@ -119,7 +119,7 @@ def test_read_without_answering_cluster_raises_command_error(monkeypatch: pytest
         raise kafka.errors.KafkaTimeoutError("no broker")
 
     monkeypatch.setattr(plan_store, "consumer", fail)
-    for read in (plan_store.read_plans, plan_store.has_owned_throttles):
+    for read in (plan_store.read_plans, plan_store.has_settings_to_restore):
         with pytest.raises(CommandError, match=r"as the cluster does not answer: KafkaTimeoutError: no broker\."):
             read(SETTINGS)
 

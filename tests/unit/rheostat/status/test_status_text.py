@@ -27,6 +27,7 @@ def shown(**parts: Any) -> str:
         "last_decisions": [],
         "last_steering_ticks": [],
         "log_dirs": [],
+        "cordons": [],
     }
     text = io.StringIO()
     print_status(nothing | parts, Console(file=text, width=200))

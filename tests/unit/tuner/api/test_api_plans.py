@@ -50,7 +50,7 @@ def test_plans_route_without_plans_is_empty() -> None:
     rig = Rig()
     rig.cycle()
     assert rig.get("/api/v1/plans").json() == {
-        "limits": None, "observed_at_ms": None, "unknown_reason": None, "unknown_since_ms": None, "total": 0, "next_offset": None, "plans": [],
+        "limits": None, "observed_at_ms": None, "unknown_reason": None, "unknown_since_ms": None, "order": "", "total": 0, "next_offset": None, "plans": [],
     }  # fmt: skip
     assert "No plan" in rig.get("/page/plans").text
 
@@ -81,6 +81,9 @@ def test_running_plan_shows_progress_batch_and_limits() -> None:
     assert "<b>33 %</b> copied: 1.00 kB of 3.00 kB." in page
     assert "1 of 3 partitions have arrived, 1 moving, 1 waiting for a step;" in page
     assert "at most 1 at a time" in page
+    order = "min.insync.replicas first, then those of payments-* (tuner.first_topics), then by bytes."
+    assert order in page
+    assert order in found["order"]
     executor.until_ended()
     executor.cycle()
     assert rows(rig) == []

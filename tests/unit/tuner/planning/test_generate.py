@@ -25,11 +25,14 @@ NO_LIMITS = PartitionLimits()
 
 
 def ground(
-    partitions: Sequence[PlacedPartition], brokers: int | dict[int, str | None], limits: PartitionLimits = NO_LIMITS
+    partitions: Sequence[PlacedPartition],
+    brokers: int | dict[int, str | None],
+    limits: PartitionLimits = NO_LIMITS,
+    cordoned: Sequence[int] = (),
 ) -> BrokerLoads:
     racks = dict.fromkeys(range(1, brokers + 1)) if isinstance(brokers, int) else brokers
     counts = count_partitions(((p.key, p.replicas) for p in partitions), racks)
-    return BrokerLoads(partitions, racks, counts, limits)
+    return BrokerLoads(partitions, racks, counts, limits, cordoned)
 
 
 def one(number: int, *replicas: int, size: float = 1 * MB, topic: str = "a") -> PlacedPartition:
@@ -51,6 +54,28 @@ def test_drain_brokers_moves_to_emptiest_broker_in_same_position() -> None:
     assert plan.copied_bytes == 8 * MB
     assert plan.held_bytes == {1: 8 * MB, 2: 0, 3: 7 * MB, 4: 5 * MB}
     assert plan.hosted == {1: 2, 2: 0, 3: 2, 4: 2}
+
+
+def test_no_plan_moves_a_replica_to_a_cordoned_broker() -> None:
+    partitions = [one(n, 1, 2, size=5 * MB) for n in range(6)]
+    drained = drain_brokers(ground(partitions, 4, cordoned=[3]), [2])
+    replaced = replace_brokers(ground(partitions, 4, cordoned=[3]), {2: 4})
+    balanced = rebalance(ground(partitions, 4, cordoned=[3]))
+    extended = extend_to_brokers(ground(partitions, 4, cordoned=[3]), [4])
+    for plan in (drained, replaced, balanced, extended):
+        assert plan.targets
+        assert plan.held_bytes[3] == 0
+    assert balanced.held_bytes[4] > 0
+
+
+def test_cordoned_broker_still_gives_replicas() -> None:
+    plan = rebalance(ground([one(n, 1, 2, size=5 * MB) for n in range(6)], 4, cordoned=[1, 2]))
+    assert plan.held_bytes[1] < 30 * MB
+
+
+def test_drain_brokers_without_open_broker_names_the_cordoned_ones() -> None:
+    with pytest.raises(NoPlacementError, match=r"every other living broker has one or is cordoned \(cordoned: 3\)"):
+        drain_brokers(ground([one(0, 1, 2)], 3, cordoned=[3]), [2])
 
 
 def test_drain_brokers_keeps_number_of_racks() -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection
+from dataclasses import replace
 
 import pytest
 from command_rig import Command
@@ -18,6 +20,8 @@ from streaming.shared.kafka.cluster import PartitionState
 from tuner.core.partition_limits import PartitionLimits
 from tuner.planning.generate import GeneratedPlan, drain_brokers
 from tuner.planning.kip73 import Kip73Figures
+from tuner.planning.plan_file import PlanFile
+from tuner.planning.plan_json import PlanFileError
 
 refused = Command("plan generate").refused
 
@@ -186,3 +190,44 @@ def test_plan_request_generate_each_kind() -> None:
 )
 def test_bad_input_is_refused_by_name(arguments: list[str], named: str) -> None:
     assert named in " ".join(refused(*arguments).replace("│", " ").split())
+
+
+def test_cordon_is_in_the_plan_file_and_told() -> None:
+    report = replace(made(), cordon=(2,))
+    assert plan_json(report.plan, report.cordon)["cordon"] == [2]
+    assert to_record(report)["plan"]["cordon"] == [2]
+    assert any(
+        line.startswith("`rheostat reassign start` cordons broker 2 before the first step")
+        for line in sentences(report)
+    )
+    assert PlanFile(json.dumps(plan_json(report.plan, report.cordon)), "plan.json").cordon == (2,)
+    assert PlanFile(json.dumps(plan_json(report.plan)), "plan.json").cordon == ()
+
+
+@pytest.mark.parametrize("cordon", ["[]", "3", "[-1]", "[3, 3]", '["3"]'])
+def test_plan_file_with_wrong_cordon_is_refused_with_its_line(cordon: str) -> None:
+    moves = '[{"topic": "t", "partition": 0, "replicas": [1]}]'
+    text = f'{{"version": 1,\n"partitions": {moves},\n"cordon": {cordon}}}'
+    with pytest.raises(PlanFileError, match=r"plan.json:3: cordon"):
+        PlanFile(text, "plan.json")
+
+
+@pytest.mark.parametrize(
+    ("request_", "cordoned", "message"),
+    [
+        (PlanRequest(add=(3,)), {3}, "--add-broker: broker 3 is cordoned, so it takes no new replicas"),
+        (PlanRequest(replace=("1=3",)), {3}, "--replace: broker 3 is cordoned, so it takes no new replicas"),
+        (PlanRequest(drain=(1,)), {2, 3}, "--drain-broker: every other living broker is cordoned"),
+    ],
+)
+def test_cordoned_broker_of_the_request_is_refused(request_: PlanRequest, cordoned: set[int], message: str) -> None:
+    with pytest.raises(BadInputError, match=re.escape(message)):
+        request_.check_brokers({1, 2, 3}, {1, 2, 3}, cordoned)
+    request_.check_brokers({1, 2, 3}, {1, 2, 3}, ())
+
+
+def test_cordon_needs_brokers_that_the_plan_empties() -> None:
+    with pytest.raises(BadInputError, match="--cordon: --rebalance empties no broker"):
+        PlanRequest(rebalance=True, cordon=True).check()
+    assert PlanRequest(replace=("2=5",), cordon=True).cordoned == (2,)
+    assert PlanRequest(drain=(4, 3), cordon=True).cordoned == (3, 4)

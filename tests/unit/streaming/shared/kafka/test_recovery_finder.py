@@ -75,12 +75,12 @@ def test_recovering_replicas_have_a_living_broker_and_disk(
     assert find_recovering(state, alive) == expected
 
 
-def test_urgency_orders_by_minimum_then_leader_then_bytes() -> None:
+def test_urgency_orders_by_minimum_then_named_topic_then_bytes() -> None:
     at = replace(STATE, recovering=(3,))
-    leader_to_be = replace(STATE, replicas=(3, 1, 2), recovering=(3,))
     assert urgency(at, 2, 9) < urgency(at, 1, 1)
     assert urgency(at, None, 9) < urgency(at, 2, 1)
-    assert urgency(leader_to_be, 1, 9) < urgency(at, 1, 1)
+    assert urgency(at, 1, 9, ["orders"]) < urgency(replace(at, topic="other"), 1, 1, ["orders"])
+    assert urgency(replace(at, topic="other"), 2, 9, ["orders"]) < urgency(at, 1, 1, ["orders"])
     assert urgency(at, 1, 1) < urgency(at, 1, 9)
 
 

@@ -485,3 +485,25 @@ def test_refill_exceeds_no_limit_in_generated_plans(
         w.transition.replicas == w.transition.target or (w.transition.topic, w.transition.partition) in never
         for w in left
     )
+
+
+def test_named_topics_go_before_larger_partitions() -> None:
+    waiting = [waits(0, mb=900), waits(1, mb=10, topic="payments-eu"), waits(2, mb=20, topic="clicks")]
+    found = schedule(waiting, [], terms(1, first_topics=("clicks", "payments-*")))
+    assert begun(found) == [2]
+    found = schedule(waiting, [], terms(2, first_topics=("clicks", "payments-*")))
+    assert begun(found)[:2] == [2, 1]
+
+
+def test_partition_at_minimum_goes_before_named_and_larger() -> None:
+    lost = {"isr": frozenset({1, 2}), "min_in_sync": 2, "replicas": (1, 2, 4), "target": (1, 2, 3)}
+    waiting = [waits(0, mb=900), waits(1, mb=500, topic="orders-eu"), waits(2, mb=10, **lost)]
+    assert begun(schedule(waiting, [], terms(1, first_topics=("orders-eu",)))) == [2]
+
+
+def test_sides_of_a_waiting_named_partition_are_reserved() -> None:
+    # Broker 3 has no free slot for the named partition, and broker 1 would otherwise take the other one.
+    running = [runs(waits(9, on=(5, 6), to=(5, 3)))]
+    waiting = [waits(0, mb=10, topic="first"), waits(1, mb=900, to=(1, 4))]
+    assert begun(schedule(waiting, running, terms(1, first_topics=("first",)))) == []
+    assert begun(schedule(waiting, running, terms(1))) == [1]

@@ -9,6 +9,7 @@ import pytest
 from tuner_cases import NOW_MS, STALL, F, L, broker_signal, live, move, move_signal, observation, throttle
 
 from streaming.shared.contract import MoveStep, Side
+from streaming.shared.move_order import IsrStanding
 from streaming.shared.throttle_settings import ThrottledReplicas, TopicThrottle
 from tuner.control.throttle.decision import (
     AddPairs,
@@ -23,7 +24,6 @@ from tuner.control.throttle.decision import (
 from tuner.control.throttle.isr_recovery import sides_blocking_writes
 from tuner.control.throttle.policy import decide
 from tuner.control.throttle.recovery import (
-    Standing,
     is_recovery,
     select_throttled,
     sides_at_min_isr,
@@ -71,13 +71,13 @@ def recovering(
 @pytest.mark.parametrize(
     ("isr", "minimum", "expected"),
     [
-        ((1, 2), 1, Standing.ABOVE),
-        ((1, 2), 2, Standing.AT),
-        ((1,), 2, Standing.BELOW),
-        ((1, 2), None, Standing.BELOW),
+        ((1, 2), 1, IsrStanding.ABOVE),
+        ((1, 2), 2, IsrStanding.AT),
+        ((1,), 2, IsrStanding.BELOW),
+        ((1, 2), None, IsrStanding.BELOW),
     ],
 )
-def test_standing_compares_isr_with_minimum(isr: tuple[int, ...], minimum: int | None, expected: Standing) -> None:
+def test_standing_compares_isr_with_minimum(isr: tuple[int, ...], minimum: int | None, expected: IsrStanding) -> None:
     assert standing_of(recovery(isr=isr), {} if minimum is None else {"orders": minimum}) is expected
 
 

@@ -1,0 +1,46 @@
+"""The catalogue of the reasons of cordons."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from tuner.control.cordon.decision import CordonReason
+from tuner.core.reason_text import ReasonText
+
+_WAITS = "changes nothing; the plan begins no step before its cordon is in place"
+_LIFTS = "removes the log directories that rheostat has added to the setting, and keeps those of other tools"
+
+CORDON_REASON_TEXTS: Mapping[CordonReason, ReasonText] = MappingProxyType(
+    {
+        CordonReason.CORDON_UNREADABLE: ReasonText(
+            cause="the broker is down, or its settings cannot be read",
+            effect=_WAITS,
+            advice="bring the broker back, or grant DescribeConfigs; `rheostat doctor` names the missing right",
+        ),
+        CordonReason.LIFTED_EXTERNALLY: ReasonText(
+            cause="an operator or another tool has lifted a cordon of rheostat",
+            effect="leaves it lifted, and the plan continues; Kafka may place new replicas on the broker",
+            advice="give a new plan with `--cordon` once the broker should be cordoned again",
+        ),
+        CordonReason.PAUSED: ReasonText(
+            cause="an operator ordered a pause", effect=_WAITS, advice="end the pause with `rheostat resume`"
+        ),
+        CordonReason.RELEASED: ReasonText(
+            cause="an operator ordered a release", effect=_LIFTS, advice="end the release with `rheostat resume`"
+        ),
+        CordonReason.PLAN_CANCELLED: ReasonText(cause="the plan that ordered the cordon is cancelled", effect=_LIFTS),
+        CordonReason.IN_PLACE: ReasonText(
+            cause="the broker is cordoned as the plan ordered",
+            effect="keeps the cordon, also after the end of the plan",
+            advice="remove the broker, or lift the cordon once it may get replicas again",
+        ),
+        CordonReason.CORDONED_ALREADY: ReasonText(
+            cause="another tool has cordoned the broker already", effect="changes nothing; the plan begins"
+        ),
+        CordonReason.PLAN_STARTS: ReasonText(
+            cause="a plan that drains the broker ordered the cordon (`rheostat plan generate --cordon`) and starts",
+            effect="adds all log directories of the broker to `cordoned.log.dirs`",
+        ),
+    }
+)

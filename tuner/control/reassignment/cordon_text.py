@@ -1,0 +1,45 @@
+"""Writes what cordons mean for a plan, as sentences for people: steps that wait, and replicas that a drained broker still has."""
+
+from __future__ import annotations
+
+from tuner.control.reassignment.explain import name_partitions
+from tuner.control.reassignment.partition_progress import PartitionProgress
+from tuner.core.cordon_state import CordonState
+from tuner.core.reassignment_plan import DesiredPlanState, Plan, ReassignmentSnapshot
+
+
+def cordon_texts(plan: Plan, progress: PartitionProgress, cordons: CordonState, now_ms: int) -> tuple[str, ...]:
+    """Returns a sentence for each cordoned broker that holds steps back, and for an ordered cordon that is not in place."""
+    texts = []
+    head = plan.head
+    if head.desired is DesiredPlanState.RUNNING and head.may_start_steps(now_ms):
+        waits = cordons.wait_text(head)
+        texts += [waits] if waits is not None else []
+    for broker in sorted(cordons.cordoned):
+        held = [key for key, t in progress.ready.items() if broker in t.target and broker not in t.replicas]
+        stopped = [key for key, step in progress.running.items() if broker in step.adding]
+        if held or stopped:
+            advice = f"lift the cordon, or `rheostat reassign cancel {plan.id}`"
+            if head.desired is DesiredPlanState.CANCELLING:
+                advice = f"lift the cordon, or `rheostat reassign cancel {plan.id} --no-rollback`"
+            texts.append(
+                f"{name_partitions([*held, *stopped])}: broker {broker} is cordoned, so no step adds a replica there: {advice}"
+            )
+    return tuple(texts)
+
+
+def left_texts(plan: Plan, snapshot: ReassignmentSnapshot) -> tuple[str, ...]:
+    """Returns a sentence for each broker that the plan has cordoned and that still has replicas.
+
+    Args:
+        snapshot: has all topics.
+    """
+    texts = []
+    for broker in plan.head.cordon:
+        left = [key for key, current in snapshot.partitions.items() if broker in current.replicas]
+        if left:
+            texts.append(
+                f"broker {broker} still has replicas that the plan did not move: {name_partitions(left)}. Generate another plan "
+                f"with `rheostat plan generate --drain-broker {broker}`"
+            )
+    return tuple(texts)
