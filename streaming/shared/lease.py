@@ -34,7 +34,7 @@ from kafka.coordinator.assignors.abstract import AbstractPartitionAssignor
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 
-from streaming.shared.kafka.client_internals import heartbeat
+from streaming.shared.kafka.client_internals import heartbeat, poll_until
 from streaming.shared.kafka.clients import consumer
 from streaming.shared.kafka.settings import KafkaSettings
 
@@ -131,7 +131,7 @@ class Lease:
         """Sends heartbeats and returns whether this process holds the lease. Standbys have to call it every few seconds as well.
 
         Args:
-            timeout_s: how long to wait for a change; during a rebalance at least two seconds.
+            timeout_s: the time to wait. During a rebalance this method waits until the group answers, up to two seconds or more.
         """
         try:
             if self._consumer is None:
@@ -139,8 +139,10 @@ class Lease:
                 self._consumer.subscribe([self._partition.topic], listener=_AssignmentListener(self))
                 self.note_rebalance(still_member=False)
             self.is_denied = False
-            wait_s = timeout_s if self._unassigned_since_s is None else max(timeout_s, _REBALANCE_POLL_S)
-            self._consumer.poll(timeout_ms=round(wait_s * 1000))
+            if self.is_member:
+                self._consumer.poll(timeout_ms=round(timeout_s * 1000))
+            else:
+                poll_until(self._consumer, max(timeout_s, _REBALANCE_POLL_S), lambda: self.is_member)
             is_holder = self.is_assigned and self.silent_s() < SESSION_S
             if self.is_assigned and not is_holder:
                 self._warn(

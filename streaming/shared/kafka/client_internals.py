@@ -7,11 +7,13 @@ names.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from kafka import KafkaConsumer, KafkaProducer
 from kafka.admin import KafkaAdminClient
 from kafka.net.compat import KafkaNetClient
+from kafka.util import Timer
 
 
 def connection_manager(admin: KafkaAdminClient) -> Any:
@@ -44,6 +46,18 @@ def stop_sender(producer: KafkaProducer, timeout_s: float) -> None:
 def heartbeat(consumer: KafkaConsumer) -> Any:
     """Returns the heartbeat state of a group member (``last_send``, ``last_receive``: monotonic seconds)."""
     return consumer._coordinator.heartbeat
+
+
+def poll_until(consumer: KafkaConsumer, timeout_s: float, is_done: Callable[[], bool]) -> None:
+    """Polls a group member that reads no records, until ``is_done()`` or the timeout.
+
+    ``KafkaConsumer.poll`` would wait for the whole timeout, although the group has long answered.
+    """
+    timer = Timer(timeout_s * 1000)
+    while True:
+        consumer._poll_once(timer, 1)
+        if is_done() or timer.expired:
+            return
 
 
 def fetcher(consumer: KafkaConsumer) -> Any:

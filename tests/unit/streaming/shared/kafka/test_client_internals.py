@@ -65,6 +65,17 @@ def test_group_member_has_heartbeat_times(consumer: KafkaConsumer) -> None:
     assert state.last_send > 0
 
 
+def test_poll_until_ends_once_the_group_has_answered(consumer: KafkaConsumer, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert list(inspect.signature(KafkaConsumer._poll_once).parameters)[:3] == ["self", "timer", "max_records"]
+    polls: list[int] = []
+    monkeypatch.setattr(consumer, "_poll_once", lambda timer, _: polls.append(timer.timeout_ms))
+    client_internals.poll_until(consumer, 60.0, lambda: len(polls) == 3)
+    assert len(polls) == 3
+    assert all(59_000 < left_ms <= 60_000 for left_ms in polls)
+    client_internals.poll_until(consumer, 0.0, lambda: False)
+    assert polls[3:] == [0]
+
+
 def test_fetcher_reads_batches_with_partition_records(consumer: KafkaConsumer) -> None:
     assert client_internals.fetcher(consumer).PartitionRecords is Fetcher.PartitionRecords
 
