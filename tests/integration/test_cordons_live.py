@@ -19,6 +19,7 @@ from rheostat.lab.node import free_ports
 from rheostat.orders.send import read_orders
 from rheostat.reassign import plan_store
 from streaming.shared.kafka.cordons import read_known_cordons
+from streaming.shared.kafka.placed_topics import PlacingClient
 from streaming.shared.kafka.reassignments import ReassignmentClient
 from streaming.shared.kafka_names import CORDONED_LOG_DIRS
 from streaming.shared.lease import lease_group
@@ -196,7 +197,8 @@ def test_older_kafka_is_named_in_one_sentence(tmp_path: Path) -> None:
     with Lab(LabSpec(brokers=3, kafka="4.2.2")) as lab:
         file = tmp_path / "rheostat.yaml"
         file.write_text(lab_config(lab, http={"port": free_ports(1)[0]}))
-        make_topic(lab, "old", {0: [3, 1]}, 1)
+        with PlacingClient(lab.kafka_settings(), "test") as client:
+            assert client.create_placed("old", [[3, 1]], {}) is None
         printed = run("plan", "generate", "-c", file, "--drain-broker", "3", "--cordon", "--write-rate", "0", code=1)
         assert "cordoned log directories need Kafka 4.3 or newer, and it runs Kafka 4.2" in printed
         plan = tmp_path / "plan.json"
