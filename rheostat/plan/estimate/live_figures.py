@@ -178,8 +178,8 @@ def _copied_sizes(
     moved = [(states[(t.topic, t.partition)], t) for t in targets]
     planned = [replace(s, replicas=tuple(dict.fromkeys((*s.replicas, *t.replicas)))) for s, t in moved]
     copied = with_copied_bytes(client, sizes.by_broker, planned, tiered_topics(client, {t.topic for t in targets}))
-    by_broker = {b: answer for b, answer in copied.by_broker.items() if not isinstance(answer, ClusterError)}
-    return _LogSizes(sizes.at_s, by_broker)
+    known = {b: answer for b, answer in copied.by_broker.items() if not isinstance(answer, ClusterError)}
+    return _LogSizes(sizes.at_s, {**sizes.by_broker, **known})
 
 
 def _plan_partition(

@@ -73,7 +73,10 @@ def is_tiered(configs: Mapping[str, str]) -> bool:
 def with_copied_bytes(
     client: TieredClient, sizes: _ByReplica, states: Iterable[PartitionState], tiered: Collection[str]
 ) -> CopiedSizes:
-    """Returns the sizes with the followers of tiered partitions adjusted. If offsets are unknown, the size stays.
+    """Returns the sizes with the followers of tiered partitions adjusted.
+
+    If a broker does not tell its offsets, its error replaces its sizes, because they are of no use without the offsets. If it has
+    no offset of one partition, the size stays.
 
     Args:
         sizes: log sizes by broker, as Kafka reports them.
@@ -91,17 +94,20 @@ def with_copied_bytes(
             if broker != state.leader:
                 followed.setdefault(broker, []).append(key)
     # The followers are read first, because a follower is never ahead of its leader.
-    ends = _answered(client.replica_end_offsets(followed))
-    logs = _local_logs(client, sizes, led)
+    follower_ends = client.replica_end_offsets(followed)
+    starts, leader_ends = client.local_start_offsets(led), client.replica_end_offsets(led)
+    ends, logs = _answered(follower_ends), _local_logs(sizes, led, starts, leader_ends)
     logs_of_empty = _with_pending_uploads(client, logs, chosen, ends)
     adjusted = {b: answer if isinstance(answer, ClusterError) else dict(answer) for b, answer in sizes.items()}
+    for offsets in (follower_ends, starts, leader_ends):
+        adjusted |= {b: answer for b, answer in offsets.items() if isinstance(answer, ClusterError) and b in sizes}
     waiting: dict[TopicPartition, frozenset[int]] = {}
     for broker, keys in followed.items():
         own = adjusted.get(broker)
-        if own is None or isinstance(own, ClusterError) or broker not in ends:
+        if own is None or isinstance(own, ClusterError):
             continue
         for key in keys:
-            log, end = logs.get(key), ends[broker].get(key)
+            log, end = logs.get(key), ends.get(broker, {}).get(key)
             # A replica with a log but without an offset is on a failed disk, or its broker is starting.
             if log is None or (end is None and own.get(key, 0) > 0):
                 continue
@@ -131,16 +137,17 @@ def new_replica_bytes(
     if not led:
         return dict(sizes)
     by_broker = {broker: {key: sizes[key] for key in keys} for broker, keys in led.items()}
-    logs = _local_logs(client, by_broker, led)
+    logs = _local_logs(by_broker, led, client.local_start_offsets(led), client.replica_end_offsets(led))
     skipping = _skipping(client, led)
     logs |= _pending_uploads(client, logs, {broker: keys for broker, keys in led.items() if broker in skipping})
     return dict(sizes) | {key: log.size_bytes - copied_bytes(log, None) for key, log in logs.items()}
 
 
-def _local_logs(client: TieredClient, sizes: _ByReplica, led: _Replicas) -> dict[TopicPartition, LocalLog]:
+def _local_logs(
+    sizes: _ByReplica, led: _Replicas, start_answers: _ByReplica, end_answers: _ByReplica
+) -> dict[TopicPartition, LocalLog]:
     """Returns the local logs of the leaders that answer."""
-    starts, ends = _known(client.local_start_offsets(led)), _known(client.replica_end_offsets(led))
-    own = _answered(sizes)
+    starts, ends, own = _known(start_answers), _known(end_answers), _answered(sizes)
     return {
         key: LocalLog(own[broker][key], starts[key], ends[key])
         for broker, keys in led.items()

@@ -87,10 +87,19 @@ def test_empty_replica_waits_for_the_remote_storage(end: int) -> None:
     assert with_copied_bytes(Cluster(), SIZES, [MOVE], TIERED).waiting == {}
 
 
-def test_unknown_offsets_leave_the_sizes() -> None:
-    assert copied(Cluster(start=None)) == {1: 100 * MB, 2: 60 * MB, 3: 5 * MB}
-    assert copied(Cluster(ends={1: None, 2: 10_000, 3: 9_250})) == {1: 100 * MB, 2: 60 * MB, 3: 5 * MB}
-    assert copied(Cluster(ends={1: 10_000, 2: 10_000, 3: None}))[3] == 5 * MB
+def test_offset_that_a_broker_does_not_have_leaves_the_sizes() -> None:
+    assert copied(Cluster(ends={2: 10_000, 3: 9_250})) == {1: 100 * MB, 2: 60 * MB, 3: 5 * MB}
+
+
+def test_broker_that_tells_no_offsets_has_no_sizes() -> None:
+    """A size without offsets would look like bytes that were lost or gained."""
+    for silent_leader in (Cluster(start=None), Cluster(ends={1: None, 2: 10_000, 3: 9_250})):
+        sizes = copied(silent_leader)
+        assert isinstance(sizes[1], ClusterError)
+        assert (sizes[2], sizes[3]) == (60 * MB, 5 * MB)
+    sizes = copied(Cluster(ends={1: 10_000, 2: 10_000, 3: None}))
+    assert isinstance(sizes[3], ClusterError)
+    assert sizes[1] == sizes[2] == 100 * MB
 
 
 def test_broker_without_sizes_stays_unknown() -> None:
