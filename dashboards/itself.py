@@ -270,6 +270,28 @@ def tuner_panels() -> list[timeseries.Panel]:
     ]
 
 
+def external_panels() -> list[timeseries.Panel]:
+    return [
+        lines(
+            "Checks that veto",
+            "1 while a check of tuner.vetoes holds or lowers throttles, or has no valid answer. After unknown_hold_s a check without "
+            "an answer does not veto.",
+            COUNT,
+            query(per("veto", TunerMetric.VETO_ACTIVE), "{{veto}} vetoes"),
+            query(per("veto", TunerMetric.VETO_UNKNOWN), "{{veto}} does not answer"),
+            alert="VetoUnanswered",
+        ).min(0),
+        bars(
+            "Requests to other services",
+            "Requests of checks without a valid answer, and deliveries to webhooks. Dropped events are in the journal.",
+            query(grown(TunerMetric.VETO_FAILURES, by="veto, kind"), "{{veto}}: {{kind}}"),
+            query(grown(TunerMetric.WEBHOOK_DELIVERIES, by="webhook, result"), "{{webhook}}: {{result}}"),
+            query(per("webhook", TunerMetric.WEBHOOK_QUEUE), "{{webhook}}: waiting"),
+            axis="requests",
+        ),
+    ]
+
+
 def learn_panels() -> list[timeseries.Panel]:
     return [
         from_here_on(
@@ -360,6 +382,7 @@ def board() -> dashboard.Dashboard:
             ("Does the stream process records in time?", stream_panels()),
             ("Does the collector reach every node?", collector_panels()),
             ("Does the tuner decide in time?", tuner_panels()),
+            ("What do other services answer?", external_panels()),
             ("What does rheostat learn?", learn_panels()),
             ("What does rheostat cost?", cost()),
         ],

@@ -43,6 +43,7 @@ from tuner.journal.outbox import Outbox
 from tuner.journal.read_ahead import ReadAhead
 from tuner.journal.transactions import transactional_settings
 from tuner.runtime.clock import Clock
+from tuner.runtime.external.webhooks import Webhooks
 from tuner.runtime.gc_tuning import shorten_gil_switch, tune_gc
 from tuner.runtime.leadership_term import Controllers, serve
 from tuner.runtime.observe.cluster_reader import ClusterReader
@@ -55,6 +56,7 @@ from tuner.settings.schedule_periods import SettingsSchedule
 from tuner.settings.tuner import TunerSettings
 from tuner.wiring.context import TermContext
 from tuner.wiring.cordon import cordon_controller
+from tuner.wiring.external import tuner_webhooks, veto_watch
 from tuner.wiring.http import PortError, http_server
 from tuner.wiring.log_dir import log_dir_controller
 from tuner.wiring.mutation_quota import mutation_quota_controller
@@ -129,6 +131,7 @@ class _Process:
     leadership: tuple[Lease, JournalTopic] | None
     holder: str
     outbox: Outbox
+    webhooks: Webhooks
 
     @property
     def lease(self) -> Lease | None:
@@ -178,6 +181,7 @@ def run_tuner(
                 status.mutations,
                 status.log_dirs,
                 status.lag,
+                status.external,
             ),
             KafkaOrderService(kafka, topics.orders, cluster, status.observers.orders, clock.wall_s),
             cycle_s=settings.cycle_s,
@@ -201,9 +205,23 @@ def run_tuner(
         if not settings.dry_run:
             lease = leadership_lease(cleanups, cluster, kafka, topics)
             leadership = (lease, JournalTopic(client, topics, on_recreated=named_teardown("lease", lease.leave)))
+        webhooks = tuner_webhooks(cleanups, cluster, status)
         holder = f"{socket.gethostname()}:{os.getpid()}"
         process = _Process(
-            cluster, kafka, topics, clock, stop, status, client, standby, signals, orders, leadership, holder, Outbox()
+            cluster,
+            kafka,
+            topics,
+            clock,
+            stop,
+            status,
+            client,
+            standby,
+            signals,
+            orders,
+            leadership,
+            holder,
+            Outbox(),
+            webhooks,
         )
         reporter = _presence_reporter(process, current, settings.http.address(server.port))
         reporter.start()
@@ -297,6 +315,7 @@ def _run_term(process: _Process, current: _Settings, read_ahead: ReadAhead | Non
             return True
         orders.set_earlier_orders(journal.orders, journal.superseded_orders, journal.orders_history)
         _start_loading_history(process)
+        process.webhooks.configure(settings.webhooks, dry_run=settings.dry_run)
         context = _term_context(process, settings, current.partition_limits, journal, inputs, cleanups)
         throttles = throttle_controller(context, process.client, memory)
         log.info(
@@ -387,6 +406,7 @@ def _term_context(
         cleanups=cleanups,
         clock=process.clock,
         recoveries=recovery_watch(cleanups, finder) if finder is not None else None,
+        vetoes=veto_watch(cleanups, settings, process.status.external, process.clock),
     )
 
 

@@ -8,11 +8,11 @@ import urllib.error
 import urllib.request
 from typing import Any
 
-_BODY_BYTES_MAX = 1 << 20
+BODY_BYTES_MAX = 1 << 20
 
 
 def fetch(request: urllib.request.Request | str, context: ssl.SSLContext, timeout_s: float) -> bytes:
-    """Returns the body of the answer, at most ``_BODY_BYTES_MAX`` of it.
+    """Returns the body of the answer, not much more of it than ``BODY_BYTES_MAX``.
 
     A redirect is not followed, because it could carry a secret to another host, or give an answer over plain HTTP.
 
@@ -36,7 +36,7 @@ def fetch(request: urllib.request.Request | str, context: ssl.SSLContext, timeou
 def read_body(answer: Any, deadline_s: float) -> bytes:
     """Returns the body of an answer or of an ``HTTPError``; raises TimeoutError for a body that is sent too slowly."""
     body = bytearray()
-    while len(body) < _BODY_BYTES_MAX and (chunk := answer.read1(65536)):
+    while len(body) < BODY_BYTES_MAX and (chunk := answer.read1(65536)):
         body += chunk
         if time.monotonic() > deadline_s:
             raise TimeoutError

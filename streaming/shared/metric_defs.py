@@ -307,6 +307,20 @@ class TunerMetric:
     LOG_DIR_DECISIONS = _counter("rheostat_log_dir_decisions_total", unit=Unit.COUNT, labels=_DECISION,
         meaning="Decisions about copies between log directories by action (hold_log_dir, set_log_dir, ...) and reason.")
 
+    # -- services outside rheostat: tuner.vetoes and tuner.webhooks ----------------------------------------------------------
+
+    VETO_ACTIVE = _gauge("rheostat_veto_active", unit=Unit.TRUTH, labels=("cluster", "veto", "effect"),
+        meaning="1 while this check of tuner.vetoes holds or lowers throttles, else 0. Only the active tuner asks the checks.")
+    VETO_UNKNOWN = _gauge("rheostat_veto_unknown", unit=Unit.TRUTH, labels=("cluster", "veto"),
+        meaning="1 while this check has no valid answer, else 0. After unknown_hold_s the check then does not veto.")
+    VETO_FAILURES = _counter("rheostat_veto_failures_total", unit=Unit.COUNT, labels=("cluster", "veto", "kind"),
+        meaning="Requests of this check without a valid answer, by kind: timeout, unreachable, status, redirect, too_large, "
+        "not_json, no_value, not_a_number or secret.")
+    WEBHOOK_DELIVERIES = _counter("rheostat_webhook_deliveries_total", unit=Unit.COUNT, labels=("cluster", "webhook", "result"),
+        meaning="Deliveries to this receiver by result: delivered, failed (one request; it is tried again) or dropped.")
+    WEBHOOK_QUEUE = _gauge("rheostat_webhook_queue_length", unit=Unit.COUNT, labels=("cluster", "webhook"),
+        meaning="Events that wait for this receiver.")
+
     # -- plans of rheostat reassign ------------------------------------------------------------------------------------------
 
     PLAN_EXECUTOR_FAILED = _gauge("rheostat_plan_executor_failed", unit=Unit.TRUTH, labels=_CLUSTER,

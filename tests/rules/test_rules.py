@@ -47,6 +47,8 @@ OTHER_COMMANDS = {
     "ConfigReloadFailed": ("rheostat config check", "rheostat config show"),
     "ThreadEnded": ("rheostat run", "rheostat status", "/readyz"),
     "ProfilesStale": ("rheostat history", "rheostat run", "rheostat doctor"),
+    "VetoUnanswered": ("rheostat pause", "curl"),
+    "WebhookDropping": ("rheostat config show", "rheostat journal"),
     "OperatorOverrideInForce": ("rheostat status", "rheostat resume", "rheostat override", "kafka-configs"),
 }
 # A verdict that stands on its own: it is told by the part it is about, or by what Prometheus remembers.
@@ -58,6 +60,7 @@ RESTS_ON_NOTHING = {
     "LastingChangeFound",
     "UnusualValueFound",
     "ProfilesStale",
+    "WebhookDropping",
 }
 RULE_TESTS = sorted(Path(__file__).parent.glob("*.yaml"))
 BY_NAME = {metric.name: metric for metric in METRICS}

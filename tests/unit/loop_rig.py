@@ -40,6 +40,7 @@ from tuner.core.cluster import (
 from tuner.core.operator_orders import Orders
 from tuner.core.outcome import Failure
 from tuner.core.throttle_limits import MB
+from tuner.core.vetoes import Veto
 from tuner.journal.entries import Entry, decode_memory, encode_memory
 from tuner.journal.kafka_journal import JournalError
 from tuner.journal.outbox import Outbox
@@ -203,6 +204,7 @@ class Rig:
         self.observer = FakeWatcher()
         self.orders = FakeOrders()
         self.outbox = Outbox()
+        self.vetoes: tuple[Veto, ...] = ()
         self.now_s = 0.0
         self.now_ms = NOW_MS  # Advanced by tests only, so the age of signals stays the same.
         self.clock = Clock(lambda: self.now_ms / 1000, lambda: self.now_s)
@@ -218,6 +220,7 @@ class Rig:
                 journal=self.journal,
                 observer=self.observer,
                 outbox=self.outbox,
+                vetoes=lambda: self.vetoes,
             )
             config = ThrottleConfig(
                 limits=self.limits, stall_limits=STALL, writes_per_s_max=writes_per_s_max, dry_run=dry_run

@@ -28,6 +28,7 @@ from tuner.core.reassignment_plan import (
     TopicPartition,
 )
 from tuner.core.throttle_state import ThrottleState
+from tuner.core.vetoes import Veto
 from tuner.journal.entries import Entry
 from tuner.journal.kafka_journal import JournalError
 from tuner.journal.plan_book import PlanBook
@@ -190,6 +191,7 @@ class Rig:
         self.now_s = START_S
         self.refused: str | None = None
         self.cordons = CordonState()
+        self.vetoes: tuple[Veto, ...] = ()
         self.begin_anew()
 
     def begin_anew(self) -> None:
@@ -205,6 +207,7 @@ class Rig:
             write_refusal=lambda: self.refused,
             observer=PlanStatusStore("c"),
             cordons=lambda: self.cordons,
+            vetoes=lambda: self.vetoes,
         )
         config = ExecutorConfig(limits=self.bounds, dry_run=self.dry_run)
         recorder = ReassignmentRecorder(self.journal, "c", self.journal.recovered(), clock)

@@ -129,6 +129,7 @@ class FilmedRig(Rig):
             observer=self.observer,
             inputs=inputs,
             recoveries=self.recoveries,
+            vetoes=lambda: self.vetoes,
         )
         config = ThrottleConfig(
             limits=limits, stall_limits=STALL, writes_per_s_max=WRITES_PER_S_MAX, dry_run=self.dry_run

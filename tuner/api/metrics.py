@@ -17,6 +17,7 @@ from streaming.shared.metric_page import metric_family
 from tuner.api.broker_families import broker_families
 from tuner.api.decision_families import decision_families
 from tuner.api.expected_end import ends_at_ms
+from tuner.api.external_status_store import ExternalCollector, ExternalStatusStore
 from tuner.api.lag_families import lag_families
 from tuner.api.lag_status_store import LagCollector, LagStatusStore
 from tuner.api.log_dir_status_store import LogDirCollector, LogDirStatusStore
@@ -103,6 +104,7 @@ def make_registry(
     mutations: MutationStore | None = None,
     log_dirs: LogDirStatusStore | None = None,
     lag: LagStatusStore | None = None,
+    external: ExternalStatusStore | None = None,
 ) -> CollectorRegistry:
     """Returns a registry with the collectors of throttles, mutation quotas, plans, log directories and lag.
 
@@ -112,6 +114,7 @@ def make_registry(
         mutations: None if this tuner reads no signals of controllers.
         log_dirs: None if this tuner does not watch log directories.
         lag: None if this tuner explains no lag.
+        external: None if this tuner asks no checks and has no webhooks.
     """
     registry = CollectorRegistry(auto_describe=False)
     registry.register(StatusCollector(store, quotas, plans))
@@ -124,6 +127,8 @@ def make_registry(
         registry.register(LogDirCollector(log_dirs))
     if lag is not None:
         registry.register(LagCollector(lag))
+    if external is not None:
+        registry.register(ExternalCollector(external))
     if process_metrics is not None:
         registry.register(process_metrics)
     return registry

@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from tuner.api.decisions import DecisionStore, RecordedJournal
 from tuner.api.events import EventHub
@@ -33,6 +34,14 @@ class CycleSnapshot:
         return self.result.cycle_decisions
 
 
+class CycleListener(Protocol):
+    """Receives each cycle and each group of acts."""
+
+    def record_cycle(self, observation: Observation, memory: Memory, decisions: tuple[Decision, ...]) -> None: ...
+
+    def record_actions(self, acts: Sequence[ExecutedDecision]) -> None: ...
+
+
 class Observers:
     """Receives cycles, acts and journal entries from the loop, and holds the stores that the routes read. Thread-safe."""
 
@@ -44,6 +53,7 @@ class Observers:
         self._lock = threading.Lock()
         self._version = 0
         self._on_new_cycle: list[Callable[[], None]] = []
+        self.listeners: list[CycleListener] = []
 
     # -- called by the loop ----------------------------------------------------------------------------------------------
 
@@ -55,12 +65,16 @@ class Observers:
             self._version += 1
         for callback in self._on_new_cycle:
             callback()
+        for listener in self.listeners:
+            listener.record_cycle(observation, memory, decisions)
         live = observation.live
         moving = len(live.moves) if isinstance(live, LiveCluster) else None
         self.hub.publish("cycle", {"at_ms": observation.now_ms, "moving_partitions": moving})
 
     def record_actions(self, acts: Sequence[ExecutedDecision]) -> None:
         self.status.record_actions(acts)
+        for listener in self.listeners:
+            listener.record_actions(acts)
         text, failure = outcome_text(acts)
         self.hub.publish("acted", {"text": text, "failure": failure})
 

@@ -10,6 +10,11 @@ RETRY_S_MIN, RETRY_S_MAX = 4.0, 300.0  # The first retry is the next cycle.
 K = TypeVar("K", bound=Hashable)
 
 
+def pause_after(failures: int) -> float:
+    """Returns the pause in seconds after this many failures in a row, one or more."""
+    return float(min(RETRY_S_MAX, RETRY_S_MIN * 2 ** (failures - 1)))
+
+
 class Backoff(Generic[K]):
     """Keeps a pause for each subject whose write failed.
 

@@ -14,6 +14,7 @@ from tuner.core.link_limit import LinkLimit
 from tuner.core.operator_orders import Orders
 from tuner.core.reassignment_plan import PlanThrottle, TopicPartition
 from tuner.core.value import value
+from tuner.core.vetoes import Veto
 
 BrokerSide = tuple[
     int, Side
@@ -132,6 +133,7 @@ class Observation:
         plan_moves: partitions that plans of rheostat move now or are about to move, with the throttle of their plan.
         replication_signals: the newest signals of lag, by follower. No decision depends on them, so the journal does not keep them.
         baselines: the baseline of each broker, for display; no throttle decision depends on it.
+        vetoes: the external checks that veto now.
     """
 
     now_ms: int
@@ -145,3 +147,4 @@ class Observation:
     plan_moves: Mapping[TopicPartition, PlanThrottle] = field(default_factory=dict)
     replication_signals: Mapping[int, ReplicationSignal] = field(default_factory=dict)
     baselines: Mapping[int, BrokerBaseline] = field(default_factory=dict)
+    vetoes: tuple[Veto, ...] = ()

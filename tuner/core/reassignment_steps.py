@@ -55,6 +55,10 @@ class PartitionTransition:
         assert self.target
         assert len(set(self.target)) == len(self.target)
 
+    @property
+    def is_below_min_in_sync(self) -> bool:
+        return len(self.isr) < self.min_in_sync
+
 
 class StepReason(StrEnum):
     """Why a step is taken now."""

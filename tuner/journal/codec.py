@@ -29,6 +29,7 @@ from tuner.core.cluster import BrokerSide, LiveCluster
 from tuner.core.controller import ClusterWideMeasures
 from tuner.core.operator_orders import Orders
 from tuner.core.reassignment_plan import PlanThrottle, TopicPartition
+from tuner.core.vetoes import Veto
 from tuner.journal.delta import (
     MoveSignalDeltas,
     TenantDeltas,
@@ -57,6 +58,7 @@ STATE_FIELDS: Mapping[str, Any] = {
     "empty_windows": frozenset[BrokerSide],  # Sides whose replication quota window is empty.
     "orders": Orders,
     "plan_moves": Mapping[TopicPartition, PlanThrottle],
+    "vetoes": tuple[Veto, ...],  # The external checks that vetoed.
     "steered": frozenset[BrokerSide],  # Sides that the closed-loop control sets.
     **_fields_of(Memory, "memory"),
     **_fields_of(ControlState, "control"),

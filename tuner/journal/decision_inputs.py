@@ -14,6 +14,7 @@ from streaming.shared.contract import BrokerSignal, MoveSignal, MoveStep, Moving
 from tuner.control.throttle.state import Memory, StallState
 from tuner.core.cluster import BrokerSide, LiveCluster, Observation
 from tuner.core.throttle_limits import ThrottleLimits
+from tuner.core.vetoes import Veto
 
 
 class DecisionInputs:
@@ -23,6 +24,7 @@ class DecisionInputs:
         self._observation = observation
         self._stalls = memory.stalls
         self._limits = _row(limits)
+        self._vetoes = [_row(veto) for veto in observation.vetoes]
         self._broker_rows: dict[int, dict[str, Any]] = {}
         self._stall_items: dict[int, tuple[str, dict[str, Any]]] = {}
         self._destinations: dict[int, set[int]] | None = None  # By leader of the moves.
@@ -39,6 +41,7 @@ class DecisionInputs:
             "broker": self._broker_row(side[0]),
             "stalls": dict(map(self._stall_item, self._destinations_of(side))),
             "limits": self._limits,
+            **({"vetoes": self._vetoes} if self._vetoes else {}),
         }
 
     def _broker_row(self, broker: int) -> dict[str, Any] | None:
@@ -75,6 +78,8 @@ def _move_row(signal: MoveSignal) -> dict[str, Any]:
     return {**_row(signal), "steps": steps, "largest": largest}
 
 
-def _row(value: StallState | BrokerSignal | MoveSignal | MoveStep | MovingPartition | ThrottleLimits) -> dict[str, Any]:
+def _row(
+    value: StallState | BrokerSignal | MoveSignal | MoveStep | MovingPartition | ThrottleLimits | Veto,
+) -> dict[str, Any]:
     # Not asdict: it copies every value, and json only reads them.
     return {field.name: getattr(value, field.name) for field in fields(value)}

@@ -34,6 +34,7 @@ def capture_cycle(observation: Observation, before: Memory) -> StateValues:
         "empty_windows": observation.empty_windows,
         "orders": observation.orders,
         "plan_moves": observation.plan_moves,
+        "vetoes": observation.vetoes,
         "steered": frozenset(observation.setpoints),
         **prefix_fields("memory", before),
     }

@@ -124,6 +124,7 @@ class Replayer:
             orders=state["orders"],
             empty_windows=state["empty_windows"],
             plan_moves=state["plan_moves"],
+            vetoes=state.get("vetoes", ()),  # Absent in records of earlier versions.
         )
         memory, decisions = decide(observation, self._build(Memory, "memory"), settings.limits, settings.stall)
         self._remember("memory", memory)

@@ -23,6 +23,7 @@ from tuner.control.mutation_quota.model import MutationPolicy
 from tuner.control.throttle.objective import Capacity, ControlLimits, Mode, Objective
 from tuner.core.partition_limits import PartitionLimits
 from tuner.core.throttle_limits import MB, ThrottleLimits
+from tuner.settings.external import VetoSettings, WebhookSettings
 from tuner.settings.http import HttpSettings
 from tuner.settings.metrics import MetricsSettings
 from tuner.settings.mutation_quota import MutationQuotaSettings
@@ -238,6 +239,14 @@ class TunerSettings(BaseModel):
     reassign: ReassignSettings = Field(
         default_factory=ReassignSettings, description="limits for executing plans of `rheostat reassign` (KIP-435)"
     )
+    vetoes: tuple[VetoSettings, ...] = Field(
+        default=(),
+        max_length=16,
+        description="checks of other services that can hold or lower throttles, and hold the steps of plans",
+    )
+    webhooks: tuple[WebhookSettings, ...] = Field(
+        default=(), max_length=16, description="receivers that the tuner tells about moves"
+    )
     metrics: MetricsSettings = Field(default_factory=MetricsSettings, description="optional metrics")
     http: HttpSettings = Field(default_factory=HttpSettings, description="the tuner's HTTP endpoint")
 
@@ -295,6 +304,16 @@ class TunerSettings(BaseModel):
             )
         for rule in self.schedule:
             self._check_rule(rule)
+        return self
+
+    @model_validator(mode="after")
+    def _check_external_names(self) -> TunerSettings:
+        for section, entries in (("vetoes", self.vetoes), ("webhooks", self.webhooks)):
+            names = [entry.name for entry in entries]
+            if duplicates := sorted({name for name in names if names.count(name) > 1}):
+                raise ValueError(
+                    f"{section} has several entries with the name {duplicates[0]}: give each entry a name of its own"
+                )
         return self
 
     def _check_rule(self, rule: ScheduleRule) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 
@@ -9,6 +10,7 @@ from streaming.shared.contract import Topics
 from streaming.shared.kafka import KafkaSettings
 from tuner.api.observers import Observers
 from tuner.core.partition_limits import PartitionLimits
+from tuner.core.vetoes import Veto
 from tuner.journal.input_log import InputLog
 from tuner.journal.kafka_journal import KafkaJournal
 from tuner.journal.outbox import Outbox
@@ -30,6 +32,7 @@ class TermContext:
         settings: in force at the start of the term. During the term only the schedule changes the policy in them (schedule.py).
         live: reads the state of the cluster.
         recoveries: finds recovering replicas; None: they are ignored.
+        vetoes: returns the external checks that veto now.
         journal: already read to its end.
         observers: receive every cycle for the API and the metrics.
         outbox: events that are not in the journal yet.
@@ -51,6 +54,7 @@ class TermContext:
     cleanups: ExitStack
     clock: Clock
     recoveries: RecoveryWatch | None = None
+    vetoes: Callable[[], tuple[Veto, ...]] = tuple
 
     def is_leadership_proved(self) -> bool:
         """Returns whether the last proof of leadership is recent enough to write. Sends no request; any thread may call this."""

@@ -73,6 +73,7 @@ def reassignment_executor(
         # A dry run begins no steps, so the executor announces none, and the throttle controller's handshake stays empty.
         handshake=handshake if not settings.dry_run else None,
         cordons=lambda: cordons.state,
+        vetoes=context.vetoes,
     )
     config = ExecutorConfig(
         limits=_operator_limits(settings, context.partition_limits),

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from streaming.shared.thread_watch import ThreadWatch
 from tuner.api.cordon_status_store import CordonStatusStore
+from tuner.api.external_status_store import ExternalStatusStore
 from tuner.api.lag_status_store import LagStatusStore
 from tuner.api.log_dir_status_store import LogDirStatusStore
 from tuner.api.mutation_store import MutationStore
@@ -26,6 +27,7 @@ class StatusStores:
     Attributes:
         mutations: the mutation rates of the cluster, which need no controller.
         weeks: the last week of each broker, from the history topic.
+        external: the checks of tuner.vetoes and the deliveries of tuner.webhooks.
         observers: pass the reports of the throttle controller to ``throttles`` and to the other readers of the API.
     """
 
@@ -37,6 +39,7 @@ class StatusStores:
     cordons: CordonStatusStore
     lag: LagStatusStore
     weeks: WeekStore
+    external: ExternalStatusStore
     observers: Observers
 
 
@@ -77,5 +80,6 @@ def status_stores(
         cordons=CordonStatusStore(),
         lag=LagStatusStore(cluster),
         weeks=WeekStore(cluster),
+        external=ExternalStatusStore(cluster),
         observers=Observers(throttles),
     )

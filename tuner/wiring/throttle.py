@@ -33,6 +33,7 @@ def throttle_controller(context: TermContext, client: ClusterClient, memory: Mem
         inputs=context.inputs,
         outbox=context.outbox,
         recoveries=context.recoveries,
+        vetoes=context.vetoes,
     )
     config = ThrottleConfig(
         limits=settings.limits(),

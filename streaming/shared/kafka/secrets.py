@@ -39,10 +39,12 @@ class SecretFile:
 
     Attributes:
         setting: the key that names the file, for messages.
+        section: the section of the settings file that has the key.
     """
 
     setting: str
     path: str
+    section: str = "kafka"
 
     def read(self) -> str:
         """Returns the secret.
@@ -53,10 +55,16 @@ class SecretFile:
         try:
             text = Path(self.path).read_text(encoding="utf-8")
         except OSError as error:
-            raise LoginError(f"kafka.{self.setting}: {self.path} cannot be read: {error.strerror or error}") from error
+            raise LoginError(
+                f"{self.section}.{self.setting}: {self.path} cannot be read: {error.strerror or error}"
+            ) from error
         except UnicodeDecodeError as error:
-            raise LoginError(f"kafka.{self.setting}: {self.path} is not UTF-8 text (byte {error.start})") from error
+            raise LoginError(
+                f"{self.section}.{self.setting}: {self.path} is not UTF-8 text (byte {error.start})"
+            ) from error
         lines = text.splitlines()
         if len(lines) != 1 or not lines[0]:
-            raise LoginError(f"kafka.{self.setting}: {self.path} must have one line, the secret, and has {len(lines)}")
+            raise LoginError(
+                f"{self.section}.{self.setting}: {self.path} must have one line, the secret, and has {len(lines)}"
+            )
         return lines[0]

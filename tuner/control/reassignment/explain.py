@@ -12,6 +12,7 @@ from tuner.control.reassignment.scheduler_model import HeldBy, Schedule
 from tuner.core.cluster import BrokerSide, side_name
 from tuner.core.reassignment_plan import DesiredPlanState, Plan, ReassignmentSnapshot, TopicPartition
 from tuner.core.reassignment_steps import WaitReason
+from tuner.core.vetoes import Veto, vetoes_text
 
 _NAMES_MAX = 5
 _SIDES_MAX = 12
@@ -23,12 +24,14 @@ def find_blockers(
     schedule: Schedule,
     pause_reason: str | None,
     refusals: Mapping[TopicPartition, str],
+    vetoes: Sequence[Veto] = (),
 ) -> tuple[str, ...]:
     """Returns a sentence for each cause that blocks partitions of the plan; empty if nothing blocks it.
 
     Args:
         pause_reason: why no plan starts steps; None: plans continue.
         refusals: why the last request for a partition failed, for partitions of all plans.
+        vetoes: external checks that veto now.
     """
     texts = []
     if pause_reason is not None:
@@ -37,6 +40,8 @@ def find_blockers(
         texts.append(
             f"paused by {plan.head.ordered_by or plan.head.submitted_by}: no new step starts, and steps in progress end"
         )
+    elif vetoes and any(not transition.is_below_min_in_sync for transition in progress.ready.values()):
+        texts.append(f"no new step starts, except for partitions below min.insync.replicas: {vetoes_text(vetoes)}")
     texts += _offline_texts(plan, progress, schedule)
     if pause_reason is None and plan.head.desired is not DesiredPlanState.PAUSED:
         texts += _refusal_texts(plan, progress, refusals)

@@ -46,6 +46,7 @@ from tuner.core.reassignment_plan import (
     TopicPartition,
 )
 from tuner.core.reassignment_steps import ReassignmentStep
+from tuner.core.vetoes import Veto
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,7 @@ class ExecutorContext:
     Attributes:
         limits: the operator's limits over all plans. A plan may have stricter limits of its own.
         pause_reason: why no plan starts steps; None: plans continue.
+        vetoes: external checks that veto now: only steps for partitions below min.insync.replicas start.
         backing_off: partitions whose last request failed and that are retried later.
         refusals: why the last request for a partition failed.
         cordons: brokers that take no replicas, and ordered cordons that are not in place yet.
@@ -66,6 +68,7 @@ class ExecutorContext:
     backing_off: frozenset[TopicPartition] = frozenset()
     refusals: Mapping[TopicPartition, str] = field(default_factory=dict)
     cordons: CordonState = field(default_factory=CordonState)
+    vetoes: tuple[Veto, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +138,9 @@ def decide(
         for plan in plans
     ]
     batch = strictest_limits([context.limits.batch, *(plan.head.limits for plan in plans)])
+    admissible = [_without_vetoed_steps(progress, context) for progress in progresses]
     admission = admit(
-        list(zip(plans, progresses, may_start, strict=True)),
+        list(zip(plans, admissible, may_start, strict=True)),
         snapshot,
         measurements,
         state.concurrency,
@@ -166,6 +170,14 @@ def strictest_limits(limits: Sequence[BatchLimits]) -> BatchLimits:
         partition_movements_max=min(batch.partition_movements_max for batch in limits),
         replica_movements_max=min(batch.replica_movements_max for batch in limits),
     )
+
+
+def _without_vetoed_steps(progress: PartitionProgress, context: ExecutorContext) -> PartitionProgress:
+    """Returns the progress with the partitions whose step a veto does not hold: all, or those that refuse writes until the step."""
+    if not context.vetoes:
+        return progress
+    urgent = {key: transition for key, transition in progress.ready.items() if transition.is_below_min_in_sync}
+    return replace(progress, ready=urgent)
 
 
 def _acknowledge(plan: Plan) -> Plan:
@@ -210,7 +222,9 @@ def _decide_plan(
         dropped=progress.dropped,
         stopped_externally=progress.stopped_externally,
         blockers=(
-            *find_blockers(plan, progress, admission.schedule, context.pause_reason, context.refusals),
+            *find_blockers(
+                plan, progress, admission.schedule, context.pause_reason, context.refusals, context.vetoes
+            ),
             *cordon_texts(plan, progress, context.cordons, context.now_ms),
         ),
         concurrency=concurrency_text(admission.concurrency),

@@ -24,6 +24,8 @@ class Reason(StrEnum):
     RELEASED = "released"
     OVERRIDDEN = "overridden"
     RESTORED = "restored"
+    # An external check forbids a raise, or lowers the throttle.
+    VETOED = "vetoed"
     # The throttle is not the tuner's: hold.
     EXTERNALLY_OWNED = "externally_owned"
     PRESERVED = "preserved"

@@ -144,6 +144,14 @@ SIDE_REASONS: Mapping[Reason, ReasonText] = MappingProxyType(
             effect="keeps the rate",
             advice="set `tuner.existing_throttles: adopt` if the tuner should control the rate",
         ),
+        Reason.VETOED: ReasonText(
+            cause="a check of `tuner.vetoes` vetoes, or has given no answer for too long",
+            effect=(
+                "does not raise the rate, and stops a raise in progress; with the effect `lower` it lowers the rate to "
+                "`lower_to_bytes_per_s`, and restores the earlier rate afterwards"
+            ),
+            advice="the decision names the check and its answer; an override of an operator precedes the check",
+        ),
         Reason.PLAN_RATE: ReasonText(
             cause="this throttle limits a plan of rheostat, and the current rate differs from the plan's throttle",
             effect="sets the plan's throttle; if an objective is set, it only lowers rates that are above the plan's throttle",

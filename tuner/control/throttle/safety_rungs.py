@@ -22,6 +22,7 @@ from tuner.control.throttle.temporary_rates import (
     restore_after_temporary_change,
     warm_up_empty_window,
 )
+from tuner.control.throttle.vetoes import lower_for_veto
 from tuner.core import formatting
 from tuner.core.cluster import side_name
 from tuner.core.freshness import Freshness, age_s
@@ -228,6 +229,7 @@ SAFETY_RUNGS: tuple[Rung, ...] = (
     follow_override,
     _preserve_existing_rate,
     _warm_up_for_steering,
+    lower_for_veto,
     follow_plan_rate,
     _restore_if_reason_is_over,
     _lower_to_ceiling,

@@ -5,6 +5,7 @@ The order of the rules for one side (the leader or the follower throttle of one 
 1. ``SAFETY_RUNGS``: observability, ownership, operator orders, changes that need no measurement, measurements.
 2. The throttle itself: there has to be one, with a measured load, a feasible ceiling and no ramp in progress.
 3. The strategy: with an objective the control law steers, without one a stalled move is rescued.
+4. Vetoes of external checks: a raise becomes a hold (``vetoes.py``).
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from tuner.control.throttle.side_case import SideCase, Stall, ThrottledSide
 from tuner.control.throttle.state import Memory
 from tuner.control.throttle.steering_strategy import allow_steering
 from tuner.control.throttle.temporary_rates import open_for_isr_recovery, restore_after_temporary_change
+from tuner.control.throttle.vetoes import hold_raise
 from tuner.control.throttle.view import MovesView
 from tuner.core import formatting
 from tuner.core.cluster import BrokerSide, side_name
@@ -50,7 +52,8 @@ def decide_sides(
         deadline_miss=find_deadline_miss(view.loads, view.setpoints, observed, view.now_ms, view.limits),
         bottlenecks=BottleneckFinder(view, memory, stall_limits),
     )
-    return [_decide_side(SideCase.of(side, view, memory), findings) for side in sides]
+    cases = (SideCase.of(side, view, memory) for side in sides)
+    return [hold_raise(case, _decide_side(case, findings)) for case in cases]
 
 
 def _is_observed_for_long(side: BrokerSide, view: MovesView, memory: Memory) -> bool:
@@ -166,5 +169,5 @@ def decide_sides_without_moves(view: MovesView, memory: Memory) -> list[Decision
         if decision is None:
             decision = open_for_isr_recovery(case) if case.blocks_writes else restore_after_temporary_change(case)
         if decision is not None:
-            decisions.append(decision)
+            decisions.append(hold_raise(case, decision))
     return decisions

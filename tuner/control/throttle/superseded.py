@@ -21,7 +21,7 @@ from tuner.core.cluster import BrokerSide, LiveCluster, Observation
 from tuner.core.freshness import fresh_signals
 from tuner.core.throttle_limits import ThrottleLimits
 
-# Reasons of holds that stop a change: its effect is no longer observed, or an operator wants no change.
+# Reasons of holds that stop a change: its effect is no longer observed, or an operator or an external check wants no change.
 _STOPPING_REASONS = {
     Reason.CLUSTER_NOT_SEEN,
     Reason.SETTINGS_UNREADABLE,
@@ -31,6 +31,7 @@ _STOPPING_REASONS = {
     Reason.BROKER_DOWN,
     Reason.PAUSED,
     Reason.RELEASED,
+    Reason.VETOED,
 }
 
 

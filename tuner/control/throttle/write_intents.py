@@ -15,7 +15,7 @@ from tuner.core.cluster import BrokerSide, LiveCluster
 from tuner.core.throttle_limits import ThrottleLimits
 
 # Reasons of temporary changes: the earlier rate is restored when the reason is over.
-_TEMPORARY = frozenset({Reason.OVERRIDDEN, Reason.ISR_RECOVERY, Reason.WINDOW_WARMUP, Reason.PLAN_RATE})
+_TEMPORARY = frozenset({Reason.OVERRIDDEN, Reason.ISR_RECOVERY, Reason.WINDOW_WARMUP, Reason.PLAN_RATE, Reason.VETOED})
 # Reasons of changes that follow a temporary one and may be cut short, so the rate to restore stays in the journal.
 _KEEPS_RESTORE_RATE = frozenset({Reason.RESTORED, Reason.STALE_DECAY, Reason.AT_CEILING, Reason.LATE_PREDECESSOR_WRITE})
 

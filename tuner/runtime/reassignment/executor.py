@@ -34,6 +34,7 @@ from tuner.core.partition_limits import PartitionLimits
 from tuner.core.prepare_handshake import PrepareHandshake
 from tuner.core.reassignment_plan import DesiredPlanState, Plan, PlansStateUnknown, ReassignmentSnapshot, TopicPartition
 from tuner.core.throttle_state import ThrottleState
+from tuner.core.vetoes import Veto
 from tuner.journal.kafka_journal import JournalError
 from tuner.runtime.background_call import BackgroundCaller, Call, result_or_error
 from tuner.runtime.clock import Clock
@@ -83,14 +84,14 @@ class _CycleResult:
 
     Attributes:
         plans: the plans as recorded before the cycle.
-        pause_reason: why the tuner was paused when the cycle began; None: it was not paused.
+        context: the limits and the reasons not to act when the cycle began.
     """
 
     plans: tuple[Plan, ...]
     snapshot: ReassignmentSnapshot
     measurements: PartitionMeasurements
     decision: ExecutorDecision
-    pause_reason: str | None
+    context: ExecutorContext
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +115,7 @@ class ExecutorPorts:
         write_refusal: returns why nothing may be written now; None: writes are allowed. It is called before each write.
         handshake: announces steps to the throttle controller before they begin; None: steps begin unthrottled.
         cordons: returns which brokers take no replicas, and which ordered cordons are in place.
+        vetoes: returns the external checks that veto now.
     """
 
     actuator: ReassignmentActuator
@@ -125,6 +127,7 @@ class ExecutorPorts:
     observer: PlanObserver
     handshake: PrepareHandshake | None = None
     cordons: Callable[[], CordonState] = CordonState
+    vetoes: Callable[[], tuple[Veto, ...]] = tuple
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,6 +170,7 @@ class ReassignmentExecutor:
         self._write_refusal = ports.write_refusal
         self._observer = ports.observer
         self._cordons = ports.cordons
+        self._vetoes = ports.vetoes
         self._limits = config.limits
         self._clock = clock
         self._due_s = float("-inf")
@@ -251,6 +255,7 @@ class ReassignmentExecutor:
             backing_off=self.recorder.backing_off,
             refusals=self.recorder.refusals,
             cordons=self._cordons(),
+            vetoes=self._vetoes(),
         )
         sent_steps = self._request.starts.keys() - self._deferred.failed.keys() - self._deferred.waiting.keys()
         measurements = ClusterMeasurements(
@@ -272,7 +277,7 @@ class ReassignmentExecutor:
                     measurements.partitions, snapshot, context.now_ms, has_all_sizes=measures_all
                 )
                 decision = decide(plans, snapshot, replace(measurements, partitions=partitions), state, context)
-                return _CycleResult(plans, snapshot, partitions, decision, context.pause_reason)
+                return _CycleResult(plans, snapshot, partitions, decision, context)
             finally:
                 self._cycle_cost_s = self._processor_s() - began_s
 
@@ -294,7 +299,7 @@ class ReassignmentExecutor:
             self._report_unknown(str(result))
             return
         decision, self._measurements = result.decision, result.measurements
-        if _pause_reason(self._orders.latest) != result.pause_reason:
+        if _pause_reason(self._orders.latest) != result.context.pause_reason:
             return  # A pause or resume arrived during the cycle, so the decision is out of date. The next cycle applies the order.
         if self._dry_run is not None:
             self._unknown = None
@@ -302,7 +307,7 @@ class ReassignmentExecutor:
             return
         if self._measures_all and result.snapshot.log_bytes:
             self._measure_due_s = self._clock.monotonic_s() + MEASURE_EVERY_S
-        self.recorder.record(result.plans, decision, _inputs(result.snapshot, decision))
+        self.recorder.record(result.plans, decision, _inputs(result.snapshot, decision, result.context))
         self._succeeded_at_ms, self._unknown = self._clock.now_ms(), None
         self._observer.record_step(decision.plans, decision.limits, self._measurements, self._succeeded_at_ms)
         self._state, self.pending_bytes = decision.state, decision.admission.pending_bytes
@@ -409,10 +414,11 @@ def _without_steps(plan: Plan, keys: set[TopicPartition]) -> Plan:
     return replace(plan, requested={key: step for key, step in plan.requested.items() if key not in keys})
 
 
-def _inputs(snapshot: ReassignmentSnapshot, decision: ExecutorDecision) -> dict[str, object]:
+def _inputs(snapshot: ReassignmentSnapshot, decision: ExecutorDecision, context: ExecutorContext) -> dict[str, object]:
     """Returns the inputs of a decision for its journal entry, except the concurrency: its changes have entries of their own."""
     held = {limit.value: count for limit, count in decision.admission.schedule.held.items()}
-    return {"online": sorted(snapshot.online), "held": held}
+    vetoes = {veto.name: veto.cause for veto in context.vetoes}
+    return {"online": sorted(snapshot.online), "held": held, **({"vetoes": vetoes} if vetoes else {})}
 
 
 def _pause_reason(orders: Orders) -> str | None:

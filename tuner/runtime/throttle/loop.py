@@ -54,6 +54,7 @@ from tuner.core.prepare_handshake import PrepareHandshake
 from tuner.core.reassignment_plan import Plan, PlanThrottle, TopicPartition
 from tuner.core.throttle_limits import StallLimits, ThrottleLimits
 from tuner.core.throttle_state import ThrottleState, throttle_state_of
+from tuner.core.vetoes import Veto
 from tuner.journal.input_log import InputLog
 from tuner.journal.kafka_journal import JournalError
 from tuner.journal.outbox import Outbox
@@ -106,6 +107,7 @@ class ThrottlePorts:
         inputs: records the inputs of each cycle; None: nothing is recorded.
         outbox: events that are not in the journal yet; None: a new, empty outbox.
         recoveries: finds recovering replicas; None: they are ignored.
+        vetoes: returns the external checks that veto now.
     """
 
     live: ClusterLooker
@@ -117,6 +119,7 @@ class ThrottlePorts:
     inputs: InputLog | None = None
     outbox: Outbox | None = None
     recoveries: RecoverySource | None = None
+    vetoes: Callable[[], tuple[Veto, ...]] = tuple
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,6 +173,7 @@ class ThrottleController:
         self._signals = ports.signals
         self._orders = ports.orders
         self._observer = ports.observer
+        self._vetoes = ports.vetoes
         self._ramps = ramps
         self._steering = steering
         self._limits = limits
@@ -379,6 +383,7 @@ class ThrottleController:
             plan_moves=plan_moves,
             replication_signals=dict(self._signals.replication),
             baselines=dict(self._signals.baselines),
+            vetoes=self._vetoes(),
         )
 
     def _with_recoveries(self, observation: Observation) -> Observation:

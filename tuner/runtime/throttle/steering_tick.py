@@ -25,6 +25,7 @@ from tuner.core.cluster import BrokerSide, LiveCluster, Observation
 from tuner.core.freshness import fresh_signals
 from tuner.core.plan_backlog import add_pending_bytes
 from tuner.core.throttle_limits import ThrottleLimits
+from tuner.core.vetoes import lowest_rate_bytes_per_s
 from tuner.runtime.clock import Clock
 from tuner.runtime.throttle.list_writer import ActObserver
 from tuner.runtime.throttle.recorder import ThrottleRecorder
@@ -32,10 +33,16 @@ from tuner.runtime.throttle.steering_controller import SteeringController, Write
 
 log = structlog.get_logger("tuner")
 
-# The cycle holds a side for one of these reasons if its signals cannot be trusted. The law may then lower its rate, but not raise
-# it. BROKER_DOWN holds the sides of a destination that is down and the sides of its sources; the law can lower only the sources,
-# because they are alive.
-_LOWER_ONLY = {Reason.SIGNALS_MISSING, Reason.SIGNALS_STALE, Reason.SIGNALS_CONTRADICT, Reason.BROKER_DOWN}
+# The cycle holds a side for one of these reasons if its signals cannot be trusted, or if an external check vetoes. The law may then
+# lower its rate, but not raise it. BROKER_DOWN holds the sides of a destination that is down and the sides of its sources; the law
+# can lower only the sources, because they are alive.
+_LOWER_ONLY = {
+    Reason.SIGNALS_MISSING,
+    Reason.SIGNALS_STALE,
+    Reason.SIGNALS_CONTRADICT,
+    Reason.BROKER_DOWN,
+    Reason.VETOED,
+}
 
 
 class LatestSignals(Protocol):
@@ -123,7 +130,7 @@ class SteeringTick:
             at_min_isr=sides_at_min_isr(live),
             # 0: there was no rate before.
             restore_rates={side: managed.before_bytes_per_s or 0 for side, managed in owned.items()},
-            plan_max_rates=plan_rates(live.moves, observation.plan_moves, self.limits),
+            plan_max_rates=_max_rates(decisions, live, observation, self.limits),
         )
 
     def withdraw_sides(self) -> None:
@@ -203,6 +210,21 @@ class SteeringTick:
             self._recorder.record(memory=self._recorder.memory)
 
 
+def _max_rates(
+    decisions: Sequence[Decision], live: LiveCluster, observation: Observation, limits: ThrottleLimits
+) -> dict[BrokerSide, int]:
+    """Returns the highest rate that plans, and vetoes that lower throttles, allow each side, in bytes/s."""
+    max_rates, veto_rate = (
+        plan_rates(live.moves, observation.plan_moves, limits),
+        lowest_rate_bytes_per_s(observation.vetoes),
+    )
+    if veto_rate is None:
+        return max_rates
+    vetoed = [(d.broker, d.side) for d in decisions if isinstance(d, Hold) and d.reason is Reason.VETOED]
+    sides = [(broker, side) for broker, side in vetoed if broker is not None and side is not None]
+    return max_rates | {side: min(veto_rate, max_rates.get(side, veto_rate)) for side in sides}
+
+
 def _held_sides(
     decisions: Sequence[Decision], live: LiveCluster, managed: frozenset[BrokerSide] | set[BrokerSide]
 ) -> dict[BrokerSide, tuple[int, bool]]:
@@ -212,6 +234,8 @@ def _held_sides(
         if not isinstance(d, Hold) or d.reason not in _LOWER_ONLY or d.broker is None or d.side is None:
             continue
         side = (d.broker, d.side)
-        if side in managed and side in live.rates and d.broker in live.brokers:
+        # The law also lowers a rate of another tool, which it would steer without the veto.
+        may_lower = side in managed or d.reason is Reason.VETOED
+        if may_lower and side in live.rates and d.broker in live.brokers:
             held[side] = (live.rates[side].bytes_per_s, live.rates[side].is_set_on_broker)
     return held

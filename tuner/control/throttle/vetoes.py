@@ -1,0 +1,69 @@
+"""Applies the vetoes of external checks to the decision about one side (the leader or the follower throttle of one broker).
+
+A veto turns a raise into a hold, and may lower the rate. With an objective the control law may then only lower the rate, and
+``steering_tick.py`` gives the law the lower rate as its maximum.
+
+Invariant: a veto raises no rate. It delays no repair: sides of replicas that partitions need to accept writes, or that recover in
+partitions at min.insync.replicas, follow the other rules. An operator's order precedes a veto.
+"""
+
+from __future__ import annotations
+
+from streaming.shared.units import rate_text
+from tuner.control.throttle.decision import AllowSteering, Decision, Hold, Reason, SetRate
+from tuner.control.throttle.operator_overrides import is_in_force
+from tuner.control.throttle.side_case import SideCase
+from tuner.core.cluster import side_name
+from tuner.core.vetoes import lowest_rate_bytes_per_s, vetoes_text
+
+# Raises that a veto does not hold. A warm-up only returns to a rate that was in force, and a late write is only corrected.
+_NOT_HELD = frozenset(
+    {Reason.OVERRIDDEN, Reason.ISR_RECOVERY, Reason.WINDOW_WARMUP, Reason.LATE_PREDECESSOR_WRITE, Reason.RELEASED}
+)
+
+
+def is_subject_to_vetoes(case: SideCase) -> bool:
+    """Returns whether a veto is in force and applies to this side."""
+    if not case.view.vetoes or case.blocks_writes or case.side in case.view.sides_at_min_isr:
+        return False
+    return not is_in_force(case.view.orders.overrides.get(case.side), case.view.now_ms)
+
+
+def lower_for_veto(case: SideCase) -> Decision | None:
+    """A veto lowers throttles to a rate. Without an objective the tuner sets this rate, and restores the earlier one afterwards."""
+    rate, setting = lowest_rate_bytes_per_s(case.view.vetoes), case.setting
+    if rate is None or setting is None or case.limits.closed_loop or not is_subject_to_vetoes(case):
+        return None
+    if setting.bytes_per_s <= rate:
+        return None
+    if case.is_ramping:
+        return case.hold_if_ramping_down()
+    causes = vetoes_text(veto for veto in case.view.vetoes if veto.lower_to_bytes_per_s is not None)
+    text = f"{side_name(case.side)} {rate_text(setting.bytes_per_s)} → {rate_text(rate)}: {causes}"
+    return case.set_rate(setting, rate, Reason.VETOED, text)
+
+
+def hold_raise(case: SideCase, decision: Decision) -> Decision:
+    """Returns a hold instead of a decision that raises the rate, or lets the law raise it; else the decision itself."""
+    if not case.view.vetoes or not _raises(case, decision) or not is_subject_to_vetoes(case):
+        return decision
+    return case.hold(Reason.VETOED, f"not raised: {vetoes_text(case.view.vetoes)}")
+
+
+def _raises(case: SideCase, decision: Decision) -> bool:
+    match decision:
+        case AllowSteering():
+            return True
+        case SetRate(reason=reason):
+            return reason not in _NOT_HELD and decision.setpoint_bytes_per_s > decision.current_bytes_per_s
+        case Hold(reason=Reason.RATE_IS_CHANGING):
+            return _is_raise_in_progress(case)
+        case _:
+            return False
+
+
+def _is_raise_in_progress(case: SideCase) -> bool:
+    setting, owned = case.setting, case.owned
+    if setting is None or owned is None or case.side in case.view.empty_windows:
+        return False
+    return owned.setpoint_bytes_per_s > setting.bytes_per_s
