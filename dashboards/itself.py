@@ -274,8 +274,8 @@ def external_panels() -> list[timeseries.Panel]:
     return [
         lines(
             "Checks that veto",
-            "1 while a check of tuner.vetoes holds or lowers throttles, or has no valid answer. After unknown_hold_s a check without "
-            "an answer does not veto.",
+            "1 while a check of tuner.vetoes holds or lowers throttles, or has no valid answer. After unknown_hold_s a check "
+            "without an answer does not veto.",
             COUNT,
             query(per("veto", TunerMetric.VETO_ACTIVE), "{{veto}} vetoes"),
             query(per("veto", TunerMetric.VETO_UNKNOWN), "{{veto}} does not answer"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -25,6 +25,7 @@ class ExternalService:
     def __init__(self, body: bytes = b"{}", mode: str = "answer", status: int = 200) -> None:
         self.body, self.mode, self.status = body, mode, status
         self.requests: list[tuple[str, dict[str, str], bytes]] = []
+        self.content_type = "application/json"
         self.sent_bytes = 0
         self.url = ""
         self._released = threading.Event()
@@ -59,10 +60,9 @@ class ExternalService:
     def _handle(self, request: BaseHTTPRequestHandler) -> None:
         body = request.rfile.read(int(request.headers.get("content-length") or 0))
         self.requests.append((request.path, {k.lower(): v for k, v in request.headers.items()}, body))
-        try:
+        # The client closes the connection if the answer takes too long or is too large.
+        with suppress(OSError):
             self._answer(request)
-        except OSError:
-            pass  # The client has closed the connection, as it should with such an answer.
 
     def _answer(self, request: BaseHTTPRequestHandler) -> None:
         if self.mode == "hang":
@@ -84,6 +84,7 @@ class ExternalService:
                 self.sent_bytes += len(_CHUNK)
         else:
             request.send_response(self.status)
+            request.send_header("content-type", self.content_type)
             request.send_header("content-length", str(len(self.body)))
             request.end_headers()
             request.wfile.write(self.body)

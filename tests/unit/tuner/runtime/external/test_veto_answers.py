@@ -94,6 +94,7 @@ def test_cause_of_a_service_is_one_short_printable_line() -> None:
 def test_hostile_body_is_an_answer_or_unknown(body: bytes) -> None:
     for settings in (http(), http(above=1), promql(), promql(below=1)):
         try:
-            assert isinstance(read_answer(body, settings), VetoAnswer)
-        except NoAnswer as failure:
-            assert str(failure)
+            answer = read_answer(body, settings)
+        except NoAnswer:
+            continue
+        assert isinstance(answer, VetoAnswer)

@@ -49,9 +49,7 @@ class Counts:
 
 
 def hook(url: str, secret: str, **more: Any) -> WebhookSettings:
-    return WebhookSettings.model_validate(
-        {"name": "chat", "url": url, "secret_file": secret, "timeout_s": 0.3, **more}
-    )
+    return WebhookSettings.model_validate({"name": "chat", "url": url, "secret_file": secret, "timeout_s": 0.3, **more})
 
 
 def quick_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
