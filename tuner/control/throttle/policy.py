@@ -29,6 +29,7 @@ from tuner.control.throttle.rate_changes import track_rate_changes
 from tuner.control.throttle.recovery import UNMEASURED_S_MAX, is_recovery, track_unmeasured, with_recoveries
 from tuner.control.throttle.recovery_reports import report_recoveries
 from tuner.control.throttle.replica_lists.list_rules import decide_list_changes, external_lists, remove_unneeded_pairs
+from tuner.control.throttle.replica_lists.reverted_lists import report_reverted_lists
 from tuner.control.throttle.schedule_events import report_schedule
 from tuner.control.throttle.side_rules import decide_sides, decide_sides_without_moves
 from tuner.control.throttle.state import Memory
@@ -83,10 +84,13 @@ def decide(
         )
         cleared = find_cleared_rates(live, memory, now_ms, limits, external_lists_cleared=external_lists_cleared)
         memory, cleared_holds = forget_cleared_rates(memory, cleared, now_ms)
+    reverted_lists: Sequence[Decision] = ()
+    if orders.pause is None and live.moves:
+        memory, reverted_lists = report_reverted_lists(live, memory, cleared)
     memory, relinquished = relinquish_changed_rates(live, memory, now_ms, limits, throttles=throttles)
     # If an external change and an order are both new, the order has precedence: it states what the operator wants.
     memory = drop_external_holds(memory, newly_ordered)
-    external_changes = [*cleared_holds, *relinquished]
+    external_changes = [*cleared_holds, *reverted_lists, *relinquished]
     if orders.pause is not None:
         memory, decisions = _decide_paused(live, memory, orders.pause, cache)
     elif not live.moves and not opens_others:

@@ -32,9 +32,12 @@ CYCLE_REASONS: Mapping[Reason, ReasonText] = MappingProxyType(
             advice="preview the rules with `rheostat config schedule`; an override of an operator precedes them",
         ),
         Reason.CLEARED_BY_TOOL: ReasonText(
-            cause="another tool removed all rates of the tuner at the same time",
-            effect="no longer restores these rates, and sets new rates for the moves that still run",
-            advice="while rheostat acts, run `kafka-reassign-partitions --verify` only with `--preserve-throttles`",
+            cause="another tool removed all rates of the tuner at the same time, or the throttled-replica lists of a topic",
+            effect="no longer restores these rates, and sets new rates and lists for the moves that still run",
+            advice=(
+                "while rheostat acts, run `kafka-reassign-partitions --verify` only with `--preserve-throttles`; if Strimzi's "
+                "Topic Operator removes the lists, the decision names the setting that ends this"
+            ),
         ),
         Reason.LATE_PREDECESSOR_WRITE: ReasonText(
             cause="a write of the previous tuner took effect only after this tuner had become active",

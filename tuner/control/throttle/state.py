@@ -102,6 +102,8 @@ class Memory:
     brokers_to_clear: frozenset[int] = frozenset()
     # The tuner's entries in the throttled-replica lists, by topic: from before they are written until they are removed.
     listed: Mapping[str, TopicThrottle] = field(default_factory=dict)
+    # Topics whose lists had such entries in the last cycle. Not in the journal.
+    listed_topics: frozenset[str] = frozenset()
     # Owned sides without a rate in the last cycle. A tool may have cleared all rates, so these sides are checked again.
     missing_rates: frozenset[BrokerSide] = frozenset()
     # Owned sides without a signal, and since when. Not in the journal.

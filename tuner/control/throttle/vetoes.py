@@ -16,11 +16,6 @@ from tuner.control.throttle.side_case import SideCase
 from tuner.core.cluster import side_name
 from tuner.core.vetoes import lowest_rate_bytes_per_s, vetoes_text
 
-# Raises that a veto does not hold. A warm-up only returns to a rate that was in force, and a late write is only corrected.
-_NOT_HELD = frozenset(
-    {Reason.OVERRIDDEN, Reason.ISR_RECOVERY, Reason.WINDOW_WARMUP, Reason.LATE_PREDECESSOR_WRITE, Reason.RELEASED}
-)
-
 
 def is_subject_to_vetoes(case: SideCase) -> bool:
     """Returns whether a veto is in force and applies to this side."""
@@ -54,8 +49,10 @@ def _raises(case: SideCase, decision: Decision) -> bool:
     match decision:
         case AllowSteering():
             return True
-        case SetRate(reason=reason):
-            return reason not in _NOT_HELD and decision.setpoint_bytes_per_s > decision.current_bytes_per_s
+        case SetRate(reason=Reason.WINDOW_WARMUP):  # It only returns to a rate that was in force.
+            return False
+        case SetRate():
+            return decision.setpoint_bytes_per_s > decision.current_bytes_per_s
         case Hold(reason=Reason.RATE_IS_CHANGING):
             return _is_raise_in_progress(case)
         case _:

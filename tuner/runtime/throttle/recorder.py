@@ -341,6 +341,7 @@ def _equal_without_parts(memory: Memory, saved: Memory) -> bool:
         stalls=memory.stalls,
         idle_snapshots=memory.idle_snapshots,
         missing_rates=memory.missing_rates,
+        listed_topics=memory.listed_topics,
         moving_replicas=memory.moving_replicas,
         listed=memory.listed,
     )
