@@ -56,6 +56,7 @@ from tuner.settings.schedule_periods import SettingsSchedule
 from tuner.settings.tuner import TunerSettings
 from tuner.wiring.context import TermContext
 from tuner.wiring.cordon import cordon_controller
+from tuner.wiring.cruise_control import cruise_control_controller
 from tuner.wiring.external import tuner_webhooks, veto_watch
 from tuner.wiring.http import PortError, http_server
 from tuner.wiring.log_dir import log_dir_controller
@@ -182,6 +183,7 @@ def run_tuner(
                 status.log_dirs,
                 status.lag,
                 status.external,
+                status.cruise_control,
             ),
             KafkaOrderService(kafka, topics.orders, cluster, status.observers.orders, clock.wall_s),
             cycle_s=settings.cycle_s,
@@ -330,6 +332,8 @@ def _run_term(process: _Process, current: _Settings, read_ahead: ReadAhead | Non
         plans = reassignment_executor(context, status.plans, throttles, cordons)
         log_dirs = log_dir_controller(context, status.log_dirs)
         controllers = Controllers(throttles, quotas, plans, log_dirs, lag_monitor(context, status.lag), cordons)
+        cruise_control = cruise_control_controller(context, status.cruise_control, throttles)
+        controllers = Controllers(throttles, quotas, plans, log_dirs, lag_monitor(context, status.lag), cruise_control)
         serve(
             controllers,
             status.throttles,
@@ -348,6 +352,7 @@ def _run_term(process: _Process, current: _Settings, read_ahead: ReadAhead | Non
         status.log_dirs.clear()
         status.cordons.clear()
         status.lag.clear()
+        status.cruise_control.clear()
         if journal.lost:
             process.leave_group()
     return True

@@ -321,6 +321,13 @@ class TunerMetric:
     WEBHOOK_QUEUE = _gauge("rheostat_webhook_queue_length", unit=Unit.COUNT, labels=("cluster", "webhook"),
         meaning="Events that wait for this receiver.")
 
+    CRUISE_CONTROL_ANSWERS = _gauge("rheostat_cruise_control_answers", unit=Unit.TRUTH, labels=_CLUSTER,
+        meaning="1 while Cruise Control gives valid answers, else 0; absent without tuner.cruise_control.")
+    CRUISE_CONTROL_MOVEMENTS = _gauge("rheostat_cruise_control_movements_per_broker", unit=Unit.COUNT, labels=_CLUSTER,
+        meaning="Partitions that Cruise Control moves per broker at a time; absent while it moves none between brokers.")
+    CRUISE_CONTROL_DECISIONS = _counter("rheostat_cruise_control_decisions_total", unit=Unit.COUNT, labels=_DECISION,
+        meaning="Decisions about the concurrency of Cruise Control by action (hold_movements, set_movements) and reason.")
+
     # -- plans of rheostat reassign ------------------------------------------------------------------------------------------
 
     PLAN_EXECUTOR_FAILED = _gauge("rheostat_plan_executor_failed", unit=Unit.TRUTH, labels=_CLUSTER,

@@ -15,6 +15,7 @@ from streaming.shared.contract import ControllerSignal, TenantSignal
 from streaming.shared.metric_defs import TunerMetric
 from streaming.shared.metric_page import metric_family
 from tuner.api.broker_families import broker_families
+from tuner.api.cruise_control_status_store import CruiseControlCollector, CruiseControlStatusStore
 from tuner.api.decision_families import decision_families
 from tuner.api.expected_end import ends_at_ms
 from tuner.api.external_status_store import ExternalCollector, ExternalStatusStore
@@ -105,6 +106,7 @@ def make_registry(
     log_dirs: LogDirStatusStore | None = None,
     lag: LagStatusStore | None = None,
     external: ExternalStatusStore | None = None,
+    cruise_control: CruiseControlStatusStore | None = None,
 ) -> CollectorRegistry:
     """Returns a registry with the collectors of throttles, mutation quotas, plans, log directories and lag.
 
@@ -115,6 +117,7 @@ def make_registry(
         log_dirs: None if this tuner does not watch log directories.
         lag: None if this tuner explains no lag.
         external: None if this tuner asks no checks and has no webhooks.
+        cruise_control: None if this tuner does not ask Cruise Control.
     """
     registry = CollectorRegistry(auto_describe=False)
     registry.register(StatusCollector(store, quotas, plans))
@@ -129,6 +132,8 @@ def make_registry(
         registry.register(LagCollector(lag))
     if external is not None:
         registry.register(ExternalCollector(external))
+    if cruise_control is not None:
+        registry.register(CruiseControlCollector(cruise_control))
     if process_metrics is not None:
         registry.register(process_metrics)
     return registry

@@ -13,6 +13,7 @@ from streaming.shared.contract.bounds import error_text
 from streaming.shared.lease import Lease
 from tuner.api.status_store import (
     CORDONS,
+    CRUISE_CONTROL,
     LOG_DIRS,
     MUTATION_QUOTAS,
     PLANS,
@@ -23,6 +24,7 @@ from tuner.api.status_store import (
 from tuner.journal.kafka_journal import KafkaJournal
 from tuner.runtime.clock import Clock
 from tuner.runtime.cordon.loop import CordonController
+from tuner.runtime.cruise_control.loop import CruiseControlController
 from tuner.runtime.log_dir.loop import LogDirController
 from tuner.runtime.mutation_quota.loop import MutationQuotaController
 from tuner.runtime.reassignment.executor import ReassignmentExecutor
@@ -49,6 +51,7 @@ class Controllers:
     log_dirs: LogDirController | None = None
     lag: LagMonitor | None = None
     cordons: CordonController | None = None
+    cruise_control: CruiseControlController | None = None
 
 
 def serve(
@@ -146,6 +149,10 @@ def run(
         optional_controllers.append(_OptionalController(CORDONS, cordons, "no cordon is changed", status))
     if (lag := controllers.lag) is not None:
         optional_controllers.append(_OptionalController(REPLICATION_LAG, lag, "no lag is explained", status))
+    if (cruise_control := controllers.cruise_control) is not None:
+        optional_controllers.append(
+            _OptionalController(CRUISE_CONTROL, cruise_control, "Cruise Control is left alone", status)
+        )
     due_s = clock.monotonic_s()
     was_ready: bool | None = None
     has_failed = False  # Since the last successful cycle.
@@ -214,6 +221,11 @@ class _OptionalController:
         self,
         name: str,
         controller: MutationQuotaController | ReassignmentExecutor | LogDirController | CordonController | LagMonitor,
+        controller: MutationQuotaController
+        | ReassignmentExecutor
+        | LogDirController
+        | LagMonitor
+        | CruiseControlController,
         effect: str,
         status: StatusStore,
     ) -> None:

@@ -28,7 +28,7 @@ def _check_url(url: str) -> str:
     return url
 
 
-def _refuse_login(name: str, *urls: str | None) -> None:
+def refuse_login(name: str, *urls: str | None) -> None:
     """Refuses a URL with a login. Called for the whole section, because an error about a single key would show the URL."""
     if any("@" in urlsplit(url).netloc for url in urls if url is not None):
         raise ValueError(f"{name}: the URL contains a login, which would appear in the log: leave it out")
@@ -94,7 +94,7 @@ class VetoSettings(BaseModel):
 
     @model_validator(mode="after")
     def _check_source(self) -> VetoSettings:
-        _refuse_login(f"veto {self.name}", self.url, self.prometheus)
+        refuse_login(f"veto {self.name}", self.url, self.prometheus)
         if (self.url is None) == (self.prometheus is None):
             raise ValueError(f"veto {self.name} needs either url or prometheus")
         if (self.prometheus is None) != (self.query is None):
@@ -158,7 +158,7 @@ class WebhookSettings(BaseModel):
 
     @model_validator(mode="after")
     def _check_secret(self) -> WebhookSettings:
-        _refuse_login(f"webhook {self.name}", self.url)
+        refuse_login(f"webhook {self.name}", self.url)
         if (self.secret_file is None) == (self.secret_variable is None):
             raise ValueError(f"webhook {self.name} needs either secret_file or secret_variable, to sign what it sends")
         return self

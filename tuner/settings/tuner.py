@@ -23,6 +23,7 @@ from tuner.control.mutation_quota.model import MutationPolicy
 from tuner.control.throttle.objective import Capacity, ControlLimits, Mode, Objective
 from tuner.core.partition_limits import PartitionLimits
 from tuner.core.throttle_limits import MB, ThrottleLimits
+from tuner.settings.cruise_control import CruiseControlSettings
 from tuner.settings.external import VetoSettings, WebhookSettings
 from tuner.settings.http import HttpSettings
 from tuner.settings.metrics import MetricsSettings
@@ -243,6 +244,9 @@ class TunerSettings(BaseModel):
         default=(),
         max_length=16,
         description="checks of other services that can hold or lower throttles, and hold the steps of plans",
+    )
+    cruise_control: CruiseControlSettings | None = Field(
+        default=None, description="reads what Cruise Control executes, and adjusts its concurrency to the throttles"
     )
     webhooks: tuple[WebhookSettings, ...] = Field(
         default=(), max_length=16, description="receivers that the tuner tells about moves"

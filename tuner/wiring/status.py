@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from streaming.shared.thread_watch import ThreadWatch
 from tuner.api.cordon_status_store import CordonStatusStore
+from tuner.api.cruise_control_status_store import CruiseControlStatusStore
 from tuner.api.external_status_store import ExternalStatusStore
 from tuner.api.lag_status_store import LagStatusStore
 from tuner.api.log_dir_status_store import LogDirStatusStore
@@ -40,6 +41,7 @@ class StatusStores:
     lag: LagStatusStore
     weeks: WeekStore
     external: ExternalStatusStore
+    cruise_control: CruiseControlStatusStore
     observers: Observers
 
 
@@ -81,5 +83,6 @@ def status_stores(
         lag=LagStatusStore(cluster),
         weeks=WeekStore(cluster),
         external=ExternalStatusStore(cluster),
+        cruise_control=CruiseControlStatusStore(cluster),
         observers=Observers(throttles),
     )

@@ -95,3 +95,20 @@ def test_bad_url_is_not_reloaded_and_old_settings_stay(tmp_path: Path) -> None:
     watch.reload()
     assert watch.waiting()
     assert watch.take().tuner.vetoes == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("url: cc", "f.yaml:8: tuner.cruise_control.url: expected a URL"),
+        ("url: 'http://kim:pw@cc/'", "cruise_control: the URL contains a login"),
+        ("url: 'http://cc/', user: kim", "cruise_control: user and password_file go together"),
+        ("url: 'http://cc/', user: kim, password_file: /p", "cruise_control: a password needs a url that begins with https://"),
+        ("url: 'http://cc/', movements_per_broker_min: 11", "movements_per_broker_min is above movements_per_broker_max"),
+        ("url: 'http://cc/', concurrency: on", "tuner.cruise_control.concurrency: input should be 'watch' or 'act'"),
+    ],
+)  # fmt: skip
+def test_fault_of_cruise_control_names_its_key(text: str, expected: str) -> None:
+    message = fault(f"  cruise_control: {{{text}}}\n")
+    assert expected in message
+    assert "kim:pw" not in message

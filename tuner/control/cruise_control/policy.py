@@ -1,0 +1,165 @@
+"""Decides how many partitions Cruise Control moves per broker at a time, so that the number fits the throttle.
+
+A throttle is shared by all copies through it. With many copies at a time each is slow, and with few the throttle is not used up. So
+the number is the lowest throttle of the move, divided by the rate that one copy should have.
+
+Invariant: a number that Cruise Control's own adjuster, another tool or an operator has changed is left alone for
+``external_change_hold_s``. Cruise Control forgets the number at the end of an execution, so there is nothing to restore.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from streaming.shared.units import rate_text
+from tuner.control.cruise_control.decision import CruiseControlReason, HoldMovements, MovementDecision, SetMovements
+from tuner.control.throttle.plan_moves import sides_of_move
+from tuner.core.cluster import BrokerSide, PartitionMove
+from tuner.core.value import value
+from tuner.core.vetoes import Veto, vetoes_text
+
+RAISE_EVERY_S = 60.0  # A higher number shows its effect only after some partitions have ended.
+
+
+@value
+class Execution:
+    """What Cruise Control executes.
+
+    Attributes:
+        state: the name of the executor's state.
+        task: the id of the request that Cruise Control executes; empty without one.
+        movements_min, movements_max: partitions that a broker moves at a time, the lowest and the highest of all brokers; None
+            while no replicas move between brokers.
+        in_progress, pending, finished: partitions.
+    """
+
+    state: str
+    task: str = ""
+    movements_min: int | None = None
+    movements_max: int | None = None
+    in_progress: int = 0
+    pending: int = 0
+    finished: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class MovementLimits:
+    """The limits in the settings; see ``tuner/settings/cruise_control.py``."""
+
+    acts: bool
+    rate_per_movement_bytes_per_s: float
+    movements_min: int
+    movements_max: int
+    external_change_hold_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class MovementMemory:
+    """The state of one leadership term.
+
+    Attributes:
+        task: the execution that the other fields are about.
+        expected: the number that the tuner has set, or that it found first; None: none yet.
+        raised_at_ms: when the tuner last raised the number.
+        left_alone_until_ms: until then the number belongs to another tool.
+    """
+
+    task: str = ""
+    expected: int | None = None
+    raised_at_ms: int = 0
+    left_alone_until_ms: int = 0
+
+
+def lowest_rate(moves: Iterable[PartitionMove], setpoints: Mapping[BrokerSide, float]) -> float | None:
+    """Returns the lowest throttle through which partitions move, in bytes/s; None: no throttle limits them."""
+    sides = {side for move in moves for side in sides_of_move(move)}
+    return min((setpoints[side] for side in sides if side in setpoints), default=None)
+
+
+def decide_movements(
+    execution: Execution,
+    rate_bytes_per_s: float | None,
+    memory: MovementMemory,
+    limits: MovementLimits,
+    now_ms: int,
+    *,
+    pause: str | None = None,
+    vetoes: tuple[Veto, ...] = (),
+) -> tuple[MovementMemory, MovementDecision]:
+    """Returns the next state and the decision.
+
+    Args:
+        rate_bytes_per_s: the lowest throttle of the move; None: there is none.
+        pause: who has paused the tuner; None: it is not paused.
+        vetoes: the external checks that veto now; the number does not rise.
+    """
+    current, lowest = execution.movements_max, execution.movements_min
+    if current is None:
+        text = f"Cruise Control moves no replicas between brokers ({execution.state})"
+        return MovementMemory(), HoldMovements(CruiseControlReason.NO_EXECUTION, text)
+    if memory.task != execution.task:
+        memory = MovementMemory(execution.task)
+    memory, adjusted = _find_external_change(execution, current, memory, limits, now_ms)
+    if pause is not None:
+        return memory, HoldMovements(CruiseControlReason.PAUSED, f"paused by {pause}")
+    if adjusted or now_ms < memory.left_alone_until_ms:
+        text = f"another tool adjusts the concurrency of Cruise Control ({_range_text(lowest, current)}), so it is left alone"
+        return memory, HoldMovements(CruiseControlReason.ADJUSTED_BY_TOOL, text)
+    if rate_bytes_per_s is None:
+        text = "no throttle limits the moves of Cruise Control, so its concurrency is left alone"
+        return memory, HoldMovements(CruiseControlReason.NO_THROTTLE, text)
+    return _follow_rate(current, rate_bytes_per_s, memory, limits, now_ms, vetoes)
+
+
+def _find_external_change(
+    execution: Execution, current: int, memory: MovementMemory, limits: MovementLimits, now_ms: int
+) -> tuple[MovementMemory, bool]:
+    """Returns the state with the current number as the expected one, and whether another tool has changed it."""
+    differs = memory.expected is not None and current != memory.expected
+    adjusted = differs or execution.movements_min not in (None, current)
+    if adjusted:
+        until_ms = now_ms + round(1000 * limits.external_change_hold_s)
+        memory = replace(memory, left_alone_until_ms=until_ms)
+    return replace(memory, expected=current), adjusted
+
+
+def _follow_rate(
+    current: int,
+    rate_bytes_per_s: float,
+    memory: MovementMemory,
+    limits: MovementLimits,
+    now_ms: int,
+    vetoes: tuple[Veto, ...],
+) -> tuple[MovementMemory, MovementDecision]:
+    fitting = int(rate_bytes_per_s // limits.rate_per_movement_bytes_per_s)
+    movements = max(limits.movements_min, min(limits.movements_max, fitting))
+    cause = (
+        f"the lowest throttle of its move is {rate_text(rate_bytes_per_s)}, and each partition should have "
+        f"{rate_text(limits.rate_per_movement_bytes_per_s)}"
+    )
+    if movements == current:
+        text = f"Cruise Control moves {current} partitions per broker at a time, as it should: {cause}"
+        return memory, HoldMovements(CruiseControlReason.FITS_THROTTLE, text)
+    head = f"Cruise Control {current} → {movements} partitions per broker at a time"
+    if not limits.acts:
+        text = f"{head}: {cause}; only said, as tuner.cruise_control.concurrency is watch"
+        return memory, HoldMovements(CruiseControlReason.WATCHED, text)
+    if movements > current and vetoes:
+        text = f"the concurrency of Cruise Control is not raised: {vetoes_text(vetoes)}"
+        return memory, HoldMovements(CruiseControlReason.VETOED, text)
+    if movements > current and 0 <= now_ms - memory.raised_at_ms < 1000 * RAISE_EVERY_S:
+        text = f"{head} in a minute, as it was raised just now: {cause}"
+        return memory, HoldMovements(CruiseControlReason.RAISED_RECENTLY, text)
+    raised_at_ms = now_ms if movements > current else memory.raised_at_ms
+    memory = replace(memory, raised_at_ms=raised_at_ms)
+    return memory, SetMovements(current, movements, CruiseControlReason.FOLLOWS_THROTTLE, f"{head}: {cause}")
+
+
+def record_set(memory: MovementMemory, movements: int) -> MovementMemory:
+    """Returns the state after Cruise Control has taken the number."""
+    return replace(memory, expected=movements)
+
+
+def _range_text(lowest: int | None, highest: int) -> str:
+    return f"{highest} per broker" if lowest in (None, highest) else f"{lowest} to {highest} per broker"
