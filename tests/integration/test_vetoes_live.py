@@ -1,4 +1,6 @@
-"""A query of a real Prometheus holds the throttles of a running move on real brokers; a receiver gets signed events."""
+"""A query of a real Prometheus holds the throttles of a running move on real brokers; a receiver gets signed events.
+
+A stand-in for Cruise Control shows that its concurrency follows the same throttle."""
 
 from __future__ import annotations
 
@@ -33,6 +35,7 @@ from tuner.runtime.throttle.actuator import KafkaThrottles
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
 
+from cruise_control_kit import CruiseControlStandIn
 from external_kit import ExternalService
 
 LAB = LabSpec(brokers=2)
@@ -74,7 +77,7 @@ def reasons(port: int) -> set[str]:
     return {decision["reason"] for decision in json.loads(asked(port, "/status") or "{}").get("last_decisions", ())}
 
 
-def settings(lab: Lab, port: int, address: str, hook: str, secret: Path) -> dict[str, Any]:
+def settings(lab: Lab, port: int, address: str, hook: str, secret: Path, cruise_control: str) -> dict[str, Any]:
     link = {"in_bytes_per_s": 40 * MB, "out_bytes_per_s": 40 * MB}
     check = {"name": VETO, "prometheus": address, "query": "rheostat_test_switch", "above": 0.5}
     body: dict[str, Any] = json.loads(
@@ -82,6 +85,9 @@ def settings(lab: Lab, port: int, address: str, hook: str, secret: Path) -> dict
             lab, http={"port": port}, objective={"latency_ms": 50}, capacity=link,
             rate_bytes_per_s_max=3 * MB, rate_bytes_per_s_min=100_000,
             vetoes=[{**check, "interval_s": 1, "answer_valid_s": 5}],
+            cruise_control={
+                "url": cruise_control, "concurrency": "act", "rate_per_movement_bytes_per_s": 100_000, "interval_s": 1
+            },
             webhooks=[{"name": "chat", "url": hook, "secret_file": str(secret), "timeout_s": 2}],
         )
     )  # fmt: skip
@@ -120,8 +126,9 @@ def test_query_of_prometheus_holds_a_running_move(lab: Lab, tmp_path: Path) -> N
     with ExitStack() as cleanups:
         cleanups.enter_context(switch.serving())
         cleanups.enter_context(receiver.serving())
+        cruise_control = cleanups.enter_context(CruiseControlStandIn(movements=6).serving())
         address = cleanups.enter_context(prometheus(tmp_path, switch.url))
-        body = settings(lab, port, address, f"{receiver.url}/in", secret)
+        body = settings(lab, port, address, f"{receiver.url}/in", secret, cruise_control.url)
         file.write_text(json.dumps(body, indent=1))
         client = cleanups.enter_context(ClusterClient(lab.kafka_settings(), "test"))
         ensure_topics(client, TOPICS)
@@ -142,6 +149,8 @@ def test_query_of_prometheus_holds_a_running_move(lab: Lab, tmp_path: Path) -> N
         decision = next(d for d in json.loads(asked(port, "/status"))["last_decisions"] if d["reason"] == "vetoed")
         assert f"not raised: veto {VETO}: its value 1 is above 0.5" in decision["text"]
 
+        assert set(cruise_control.changes) == {RATE // 100_000}, "the concurrency fits the throttle, and does not rise"
+
         # A bad URL is named with its line, and changes nothing.
         bad = json.loads(json.dumps(body).replace(address, "htp://prometheus"))
         file.write_text(json.dumps(bad, indent=1))
@@ -158,6 +167,8 @@ def test_query_of_prometheus_holds_a_running_move(lab: Lab, tmp_path: Path) -> N
             return isinstance(rate, int) and rate > RATE
 
         until(is_raised, 40, "the law raises the throttle after the veto")
+
+        until(lambda: stream.goes_on() or cruise_control.movements > RATE // 100_000, 30, "the concurrency follows")
 
         # A query without a value holds again, for a limited time.
         switch.body = b"# nothing\n"

@@ -33,6 +33,8 @@ from streaming.shared.process_metrics import ConfigState, ProcessMetricsCollecto
 from streaming.shared.thread_watch import ThreadWatch
 from streaming.stream_counts import StreamCounts
 from streaming.stream_metrics import registry_of as stream_registry_of
+from tuner.api.cruise_control_status_store import CruiseControlStatusStore
+from tuner.api.external_status_store import ExternalStatusStore
 from tuner.api.lag_status_store import LagStatusStore
 from tuner.api.log_dir_status_store import LogDirStatusStore
 from tuner.api.metrics import make_registry
@@ -40,6 +42,8 @@ from tuner.api.mutation_store import MutationStore
 from tuner.api.plan_status_store import PlanStatusStore
 from tuner.api.quota_status_store import QuotaStatusStore
 from tuner.api.status_store import StatusStore
+from tuner.control.cruise_control.decision import CruiseControlReason, SetMovements
+from tuner.control.cruise_control.policy import Execution
 from tuner.control.log_dir.decision import LogDirReason, SetLogDirRate
 from tuner.control.log_dir.model import LogDirMemory, LogDirRow, LogDirStep
 from tuner.control.log_dir.progress import CopyProgress
@@ -63,6 +67,7 @@ from tuner.core.partition_limits import PartitionLimits
 from tuner.core.reassignment_plan import Plan, PlanHead, PlanPartition
 from tuner.core.reassignment_steps import PartitionTransition, ReassignmentStep, StepReason
 from tuner.core.throttle_limits import MB, ThrottleLimits
+from tuner.runtime.external.veto_watch import VetoReport
 
 CLUSTER = "lab"
 L, F = Side.LEADER, Side.FOLLOWER
@@ -97,6 +102,8 @@ class Everything:
     plans: PlanStatusStore = field(default_factory=lambda: PlanStatusStore(CLUSTER))
     log_dirs: LogDirStatusStore = field(default_factory=lambda: LogDirStatusStore(CLUSTER))
     lag: LagStatusStore = field(default_factory=lambda: LagStatusStore(CLUSTER))
+    external: ExternalStatusStore = field(default_factory=lambda: ExternalStatusStore(CLUSTER))
+    cruise_control: CruiseControlStatusStore = field(default_factory=lambda: CruiseControlStatusStore(CLUSTER))
     counts: Counts = field(default_factory=Counts)
     stream: StreamCounts = field(default_factory=StreamCounts)
     learned: LearnCounts = field(default_factory=LearnCounts)
@@ -130,7 +137,15 @@ class Everything:
             "collect": collector_metrics.registry_of(CLUSTER, self.counts, own("collect")),
             "stream": stream_registry_of(CLUSTER, self.stream, 5.0, own("stream")),
             "tune": make_registry(
-                self.board, self.quotas, own("tune"), self.plans, self.mutations, self.log_dirs, self.lag
+                self.board,
+                self.quotas,
+                own("tune"),
+                self.plans,
+                self.mutations,
+                self.log_dirs,
+                self.lag,
+                self.external,
+                self.cruise_control,
             ),
         }
 
@@ -152,6 +167,13 @@ class Everything:
         self.lag.publish(
             LagView(now_ms, seen.replication_signals, {}, LiveCluster(frozenset())), (lag_diagnosis(now_ms),)
         )
+        self.external.reports = lambda: (VetoReport("error-budget", "hold", vetoes=True, is_unknown=False),)
+        self.external.queue_lengths = lambda: {"chat": 1}
+        self.external.count_failure("error-budget", "timeout")
+        self.external.count_delivery("chat", "delivered")
+        execution = Execution("INTER_BROKER_REPLICA_MOVEMENT_TASK_IN_PROGRESS", "task", 5, 5)
+        decision = SetMovements(5, 2, CruiseControlReason.FOLLOWS_THROTTLE, "text")
+        self.cruise_control.record_movements(execution, decision)
         self._collected()
         self._streamed()
         self._learned()

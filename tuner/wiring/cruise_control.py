@@ -31,7 +31,7 @@ def cruise_control_controller(
         throttle_state=lambda: throttles.throttle_state,
         orders=lambda: context.orders.latest,
         vetoes=context.vetoes,
-        journal=context.observers.wrap_journal(context.journal.write),
+        journal=context.observers.wrap_journal(context.journal.write).write,
         write_refusal=partial(write_refusal, context.journal),
         observer=status,
     )

@@ -9,13 +9,13 @@ Invariant: a number that Cruise Control's own adjuster, another tool or an opera
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from streaming.shared.units import rate_text
 from tuner.control.cruise_control.decision import CruiseControlReason, HoldMovements, MovementDecision, SetMovements
 from tuner.control.throttle.plan_moves import sides_of_move
-from tuner.core.cluster import BrokerSide, PartitionMove
+from tuner.core.cluster import BrokerSide, LiveCluster
 from tuner.core.value import value
 from tuner.core.vetoes import Veto, vetoes_text
 
@@ -71,10 +71,17 @@ class MovementMemory:
     left_alone_until_ms: int = 0
 
 
-def lowest_rate(moves: Iterable[PartitionMove], setpoints: Mapping[BrokerSide, float]) -> float | None:
-    """Returns the lowest throttle through which partitions move, in bytes/s; None: no throttle limits them."""
-    sides = {side for move in moves for side in sides_of_move(move)}
-    return min((setpoints[side] for side in sides if side in setpoints), default=None)
+def lowest_rate(live: LiveCluster, setpoints: Mapping[BrokerSide, float], vetoes: Sequence[Veto]) -> float | None:
+    """Returns the lowest throttle through which partitions move, in bytes/s; None: no throttle limits them.
+
+    The setpoint of a throttle is calmer than its rate, which compensates for the bytes in Kafka's quota window. During a veto the
+    setpoint may be higher than the rate, which then counts.
+    """
+    sides = {side for move in live.moves for side in sides_of_move(move)} & live.rates.keys()
+    rates = {side: float(live.rates[side].bytes_per_s) for side in sides}
+    if not vetoes:
+        return min((setpoints.get(side, rate) for side, rate in rates.items()), default=None)
+    return min((min(rate, setpoints.get(side, rate)) for side, rate in rates.items()), default=None)
 
 
 def decide_movements(

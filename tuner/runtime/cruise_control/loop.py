@@ -5,7 +5,7 @@ A change is journaled before it is requested. Afterwards the state is read again
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -116,9 +116,10 @@ class CruiseControlController:
             return
         observation = self._ports.latest()
         live = observation.live if observation is not None else None
-        moves = live.moves if isinstance(live, LiveCluster) else ()
         pause, vetoes = self._ports.orders().pause, self._ports.vetoes()
-        rate = lowest_rate(moves, self._ports.throttle_state().setpoints)
+        rate = None
+        if isinstance(live, LiveCluster):
+            rate = lowest_rate(live, self._ports.throttle_state().setpoints, vetoes)
         self._memory, decision = decide_movements(
             execution,
             rate,
@@ -171,7 +172,7 @@ class CruiseControlController:
         self._ports.observer.record_movements(execution, decision)
 
     def _write(
-        self, kind: str, decision: MovementDecision, inputs: dict[str, object], failure: str | None = None
+        self, kind: str, decision: MovementDecision, inputs: Mapping[str, object], failure: str | None = None
     ) -> bool:
         """Writes a journal entry. Returns whether the journal has it."""
         entry = Entry(

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tuner_cases import NOW_MS, SOURCE, TARGET, move
+from tuner_cases import NOW_MS, SOURCE, TARGET, live
 
 from tuner.control.cruise_control.decision import CruiseControlReason as R
 from tuner.control.cruise_control.decision import HoldMovements, SetMovements
@@ -104,7 +104,12 @@ def test_number_that_is_set_stays_within_its_limits(current: int, rate: float, e
 
 
 def test_lowest_rate_counts_only_sides_of_moves() -> None:
-    setpoints = {SOURCE: 20.0 * MB, TARGET: 30.0 * MB, (7, SOURCE[1]): 1.0}
-    assert lowest_rate([move()], setpoints) == 20 * MB
-    assert lowest_rate([], setpoints) is None
-    assert lowest_rate([move()], {}) is None
+    cluster = live({SOURCE: 10 * MB, TARGET: 40 * MB, (2, SOURCE[1]): 1})
+    setpoints = {SOURCE: 20.0 * MB, TARGET: 30.0 * MB, (2, SOURCE[1]): 1.0}
+    assert lowest_rate(cluster, setpoints, ()) == 20 * MB
+    assert lowest_rate(cluster, {}, ()) == 10 * MB
+    assert lowest_rate(cluster, setpoints, (Veto("budget", "cause"),)) == 10 * MB, (
+        "a held rate does not reach its setpoint"
+    )
+    assert lowest_rate(live(moves=()), setpoints, ()) is None
+    assert lowest_rate(live({}), setpoints, ()) is None
