@@ -56,6 +56,7 @@ CURES: Mapping[str, str] = MappingProxyType(
             "convert the key with the `openssl` command in the message, and set the key of the message to the new file"
         ),
         "kafka.SETTING: PATH cannot be read": "set the key of the message to a PEM file that the user of rheostat can read",
+        "SECTION.SETTING: PATH cannot be read": "set the key of the message to a file that the user of rheostat can read",
         "security_protocol SECURITY_PROTOCOL also needs": (
             f"set the keys that the message names under `kafka:`, or choose another `security_protocol`; see {_SECURE}"
         ),

@@ -67,7 +67,7 @@ def _section(model: type[BaseModel], prefix: str) -> Iterator[str]:
         elif field.default_factory is not None or field.default is PydanticUndefined:
             default = "none"
         else:
-            default = "none" if field.default is None else f"`{field.default}`"
+            default = "none" if field.default is None else f"`{_value(field.default)}`"
         rows.append(f"| `{prefix}{name}` | {kind} | {default} | {field.description} |\n")
     if rows:
         doc = (model.__doc__ or "").strip().splitlines()[0]
@@ -82,6 +82,11 @@ def _units(metadata: Iterable[Any]) -> str | None:
     return next((f"{hint.kind} ({hint.example})" for hint in metadata if isinstance(hint, UnitHint)), None)
 
 
+def _value(default: Any) -> str:
+    """Returns a default as it is written in YAML."""
+    return f"[{', '.join(map(str, default))}]" if isinstance(default, tuple) else str(default)
+
+
 def _kind(annotation: Any) -> str:
     """Returns the name of a type for operators, such as "whole number"."""
     if annotation is type(None):
@@ -93,6 +98,8 @@ def _kind(annotation: Any) -> str:
         return ", ".join(str(value) for value in get_args(annotation))
     if get_origin(annotation) in (Union, UnionType):
         return " or ".join(_kind(option) for option in get_args(annotation) if option is not type(None))
+    if get_origin(annotation) is tuple:
+        return f"list of: {_kind(get_args(annotation)[0])}"
     if get_origin(annotation) is dict:
         key, value = get_args(annotation)
         return f"{_kind(key)} → {_kind(value)}"
