@@ -272,15 +272,18 @@ def tuner_panels() -> list[timeseries.Panel]:
 
 def external_panels() -> list[timeseries.Panel]:
     return [
-        lines(
-            "Checks that veto",
-            "1 while a check of tuner.vetoes holds or lowers throttles, or has no valid answer. After unknown_hold_s a check "
-            "without an answer does not veto.",
-            COUNT,
-            query(per("veto", TunerMetric.VETO_ACTIVE), "{{veto}} vetoes"),
-            query(per("veto", TunerMetric.VETO_UNKNOWN), "{{veto}} does not answer"),
-            alert="VetoUnanswered",
-        ).min(0),
+        from_here_on(
+            lines(
+                "Checks that veto",
+                "1 while a check of tuner.vetoes holds or lowers throttles, or has no valid answer. After unknown_hold_s a check "
+                "without an answer does not veto.",
+                COUNT,
+                query(per("veto", TunerMetric.VETO_ACTIVE), "{{veto}} vetoes"),
+                query(per("veto", TunerMetric.VETO_UNKNOWN), "{{veto}} does not answer"),
+                alert="VetoUnanswered",
+            ).min(0),
+            1,
+        ),
         bars(
             "Requests to other services",
             "Requests of checks without a valid answer, and deliveries to webhooks. Dropped events are in the journal.",
@@ -288,7 +291,16 @@ def external_panels() -> list[timeseries.Panel]:
             query(grown(TunerMetric.WEBHOOK_DELIVERIES, by="webhook, result"), "{{webhook}}: {{result}}"),
             query(per("webhook", TunerMetric.WEBHOOK_QUEUE), "{{webhook}}: waiting"),
             axis="requests",
+            alert="WebhookDropping",
         ),
+        lines(
+            "Concurrency of Cruise Control",
+            "Partitions that Cruise Control moves per broker at a time, whether it answers, and the decisions about this number.",
+            COUNT,
+            query(most(TunerMetric.CRUISE_CONTROL_MOVEMENTS), "partitions per broker"),
+            query(most(TunerMetric.CRUISE_CONTROL_ANSWERS), "answers"),
+            query(grown(TunerMetric.CRUISE_CONTROL_DECISIONS, by="action, reason"), "{{action}}: {{reason}}"),
+        ).min(0),
     ]
 
 

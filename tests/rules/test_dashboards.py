@@ -161,7 +161,7 @@ def test_runbook_variable_is_the_served_address(uid: str) -> None:
 # The values of these panels have no limit.
 NO_LIMIT = {
     "Partitions moving", "Partitions of plans, by state", "Plans that do not proceed",
-    "Orphaned throttle settings and moving partitions", "Lagging brokers, by likely cause", "Growing lag, by follower", "Lasting changes", "Unusual values", "Settings reloads", "Age of the last valid settings file",
+    "Orphaned throttle settings and moving partitions", "Lagging brokers, by likely cause", "Growing lag, by follower", "Lasting changes", "Unusual values", "Requests to other services", "Settings reloads", "Age of the last valid settings file",
 }  # fmt: skip
 ONLY_TOLD = {"Partitions moving", "Expected end", "Left to copy", "Total rate", "Managed quotas", "Mutation rate"}
 

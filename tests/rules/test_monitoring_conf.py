@@ -154,7 +154,7 @@ def test_broker_without_signals_silences_no_alert() -> None:
 
 def test_missing_tuner_silences_its_dependent_alerts() -> None:
     silent = {target for source, target in inhibited() if source == "TunerNotLeading"}
-    apart = {"WebhookDropping"}
+    apart = {"VetoUnanswered", "WebhookDropping"}
     learned = {"LastingChangeFound", "UnusualValueFound", "ProfilesStale"}
     heard = {"TunerNotLeading", "RejectsRising", "ConfigReloadFailed", "ThreadEnded"} | learned | apart
     assert {a["alert"] for a in ALERTS} - silent == heard

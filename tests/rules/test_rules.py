@@ -48,7 +48,7 @@ OTHER_COMMANDS = {
     "ThreadEnded": ("rheostat run", "rheostat status", "/readyz"),
     "ProfilesStale": ("rheostat history", "rheostat run", "rheostat doctor"),
     "VetoUnanswered": ("rheostat pause", "curl"),
-    "WebhookDropping": ("rheostat config show", "rheostat journal"),
+    "WebhookDropping": ("rheostat config show", "rheostat status"),
     "OperatorOverrideInForce": ("rheostat status", "rheostat resume", "rheostat override", "kafka-configs"),
 }
 # A verdict that stands on its own: it is told by the part it is about, or by what Prometheus remembers.
@@ -60,6 +60,7 @@ RESTS_ON_NOTHING = {
     "LastingChangeFound",
     "UnusualValueFound",
     "ProfilesStale",
+    "VetoUnanswered",
     "WebhookDropping",
 }
 RULE_TESTS = sorted(Path(__file__).parent.glob("*.yaml"))
