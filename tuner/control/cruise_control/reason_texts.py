@@ -13,18 +13,18 @@ _LEAVES = "leaves the number alone"
 CRUISE_CONTROL_REASON_TEXTS: Mapping[CruiseControlReason, ReasonText] = MappingProxyType(
     {
         CruiseControlReason.NO_ANSWER: ReasonText(
-            cause="Cruise Control gives no valid answer",
+            cause="no valid answer came from Cruise Control",
             effect="changes nothing, and asks again; throttles do not depend on it",
             advice="the decision names the cause; check `tuner.cruise_control.url`",
         ),
         CruiseControlReason.NO_EXECUTION: ReasonText(
-            cause="Cruise Control moves no replicas between brokers", effect="changes nothing"
+            cause="no replicas are moved between brokers by Cruise Control", effect="changes nothing"
         ),
         CruiseControlReason.PAUSED: ReasonText(
             cause="an operator paused the tuner", effect=_LEAVES, advice="end the pause with `rheostat resume`"
         ),
         CruiseControlReason.ADJUSTED_BY_TOOL: ReasonText(
-            cause="Cruise Control's own adjuster, another tool or an operator has changed the number",
+            cause="another tool, an operator or the adjuster of Cruise Control has changed the number",
             effect="leaves the number alone for `tuner.external_change_hold_s`",
             advice="turn off `concurrency.adjuster.inter.broker.replica.enabled` in Cruise Control, or use `concurrency: watch`",
         ),
