@@ -140,7 +140,7 @@ def test_query_of_prometheus_holds_a_running_move(lab: Lab, tmp_path: Path) -> N
 
         def is_vetoed() -> bool:
             stream.goes_on()
-            return "vetoed" in reasons(port) and f'rheostat_veto_unknown{{cluster="lab",veto="{VETO}"}} 0.0' in asked(
+            return "vetoed" in reasons(port) and f'rheostat_veto_unknown{{cluster="lab",veto="{VETO}"}} 0\n' in asked(
                 port, "/metrics"
             )
 
