@@ -71,6 +71,8 @@ SECTIONS: tuple[tuple[str, str, Mapping[Any, ReasonText]], ...] = (
         "A plan may cordon the brokers that it empties (`rheostat plan generate --cordon`). Each decision about a cordon has one "
         "of these reasons.",
         cordon.CORDON_REASON_TEXTS,
+    ),
+    (
         "Concurrency of Cruise Control",
         "With `tuner.cruise_control` each answer of Cruise Control gives one of these reasons. The number is how many partitions "
         "Cruise Control moves per broker at a time.",

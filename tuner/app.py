@@ -331,9 +331,9 @@ def _run_term(process: _Process, current: _Settings, read_ahead: ReadAhead | Non
         cordons = cordon_controller(context, status.cordons)
         plans = reassignment_executor(context, status.plans, throttles, cordons)
         log_dirs = log_dir_controller(context, status.log_dirs)
-        controllers = Controllers(throttles, quotas, plans, log_dirs, lag_monitor(context, status.lag), cordons)
         cruise_control = cruise_control_controller(context, status.cruise_control, throttles)
-        controllers = Controllers(throttles, quotas, plans, log_dirs, lag_monitor(context, status.lag), cruise_control)
+        lag = lag_monitor(context, status.lag)
+        controllers = Controllers(throttles, quotas, plans, log_dirs, lag, cordons, cruise_control)
         serve(
             controllers,
             status.throttles,

@@ -220,10 +220,10 @@ class _OptionalController:
     def __init__(
         self,
         name: str,
-        controller: MutationQuotaController | ReassignmentExecutor | LogDirController | CordonController | LagMonitor,
         controller: MutationQuotaController
         | ReassignmentExecutor
         | LogDirController
+        | CordonController
         | LagMonitor
         | CruiseControlController,
         effect: str,

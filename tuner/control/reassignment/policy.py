@@ -222,9 +222,7 @@ def _decide_plan(
         dropped=progress.dropped,
         stopped_externally=progress.stopped_externally,
         blockers=(
-            *find_blockers(
-                plan, progress, admission.schedule, context.pause_reason, context.refusals, context.vetoes
-            ),
+            *find_blockers(plan, progress, admission.schedule, context.pause_reason, context.refusals, context.vetoes),
             *cordon_texts(plan, progress, context.cordons, context.now_ms),
         ),
         concurrency=concurrency_text(admission.concurrency),
