@@ -17,11 +17,11 @@ from tuner.runtime.observe.cluster_reader import ClusterReader
 THROTTLE_BYTES_PER_S = 1_500_000
 WRITES_BYTES_PER_S = 1_000_000
 # Also on a busy machine, where Spark needs minutes to start.
-SETTLED_S_MAX = 300
+SETTLED_S_MAX = 900
 
 
 @pytest.mark.campaign
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(3000)
 def test_stalled_move_is_rescued_and_nothing_is_left(cluster: Lab) -> None:
     topic = "stalled"
     make_topic(cluster, topic, {p: [1, 2] for p in range(4)}, 120)
