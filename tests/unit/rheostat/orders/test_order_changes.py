@@ -11,8 +11,10 @@ from rheostat.errors import BadInputError
 from rheostat.orders import send
 from rheostat.orders.acknowledgement import unacknowledged_text
 from rheostat.orders.changes import raised_rates, release_summary
+from rheostat.orders.send import RecordedOrders, _remaining_lines
 from streaming.shared.contract import Side
 from streaming.shared.throttle_settings import ThrottledReplicas, TopicThrottle
+from tuner.control.cordon.model import CordonMemory, OwnedCordon
 from tuner.control.mutation_quota.entity import QuotaEntity
 from tuner.control.mutation_quota.state import MutationMemory, OwnedQuota
 from tuner.control.throttle.state import Memory, OwnedRate
@@ -123,3 +125,13 @@ def test_check_rate_uses_the_maximum_of_the_active_tuner(
         return
     with pytest.raises(BadInputError, match=message):
         send.check_rate(settings, rate)
+
+
+def test_release_summary_names_brokers_whose_cordon_is_lifted() -> None:
+    lines = release_summary("main", Memory(), MutationMemory(), None, [3, 4])
+    assert lines[1:-1] == ["broker 3: its cordon is lifted", "broker 4: its cordon is lifted"]
+
+
+def test_cordon_that_is_not_lifted_is_named_after_a_release() -> None:
+    memory = CordonMemory({3: OwnedCordon("p", ("/a",)), 4: OwnedCordon("p", ())})
+    assert _remaining_lines(RecordedOrders(cordons=memory)) == ["broker 3: its cordon is not lifted"]
