@@ -395,13 +395,15 @@ def _term_context(
     cleanups: ExitStack,
 ) -> TermContext:
     finder = recovery_finder(cleanups, process.kafka, settings.first_topics) if settings.recovery != "off" else None
+    live = ClusterReader(process.client, finder.note if finder is not None else None)
+    process.status.throttles.read_internal = lambda: live.internal
     return TermContext(
         process.cluster,
         process.kafka,
         process.topics,
         settings,
         partition_limits,
-        live=ClusterReader(process.client, finder.note if finder is not None else None),
+        live=live,
         signals=process.signals,
         orders=process.orders,
         journal=journal,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,6 +14,9 @@ from rheostat.console.output import out
 from rheostat.declaration import with_example
 from rheostat.errors import CommandError
 from rheostat.options import Config, Json, OptionalConfig, time_option
+
+if TYPE_CHECKING:
+    from rheostat.config.export import ExportedFile
 
 app = typer.Typer(cls=PlainGroup, help="Checks, shows and explains the settings.", no_args_is_help=True)
 
@@ -72,13 +76,38 @@ def export(
     The ACL commands have the names and addresses of the settings file; without one, those of the example that is shipped. Files
     that you have changed are kept. Exit code 1: this version has other content for such a file.
     """
-    from rheostat.config.export import export as write_files
     from rheostat.config.export import files_to_export
     from rheostat.config.resources import conf_file
     from rheostat.config.settings import load_settings
 
-    settings = load_settings(config or conf_file("rheostat.yaml"))
-    report = write_files(files_to_export(settings), folder, force=force)
+    export_files(files_to_export(load_settings(config or conf_file("rheostat.yaml"))), folder, force=force)
+
+
+@app.command("reference", **with_example("rheostat config reference"))
+def reference(
+    check: Annotated[
+        Path | None, typer.Option("--check", metavar="FILE", help="print nothing; exit code 1 if this file is outdated")
+    ] = None,
+) -> None:
+    """Prints every key with its type, default and meaning, as Markdown."""
+    from rheostat.config.reference import reference
+
+    text = reference()
+    if check is None:
+        out(text.rstrip("\n"))
+    elif not check.exists() or check.read_text() != text:
+        raise CommandError(f"{check} is outdated: the settings in the code have changed. Run `make format`.")
+
+
+def export_files(files: Sequence[ExportedFile], folder: Path, *, force: bool) -> None:
+    """Writes the files into the folder, and prints what was written and what was kept.
+
+    Raises:
+        CommandError: a changed file was kept, of which this version has other content; or as ``rheostat.config.export.export``.
+    """
+    from rheostat.config.export import export as write_files
+
+    report = write_files(files, folder, force=force)
     for path in report.written:
         out(f"wrote {path}")
     for path in report.outdated:
@@ -97,19 +126,3 @@ def export(
             )
             + "\nCompare these files with an export into an empty folder, or overwrite them with --force."
         )
-
-
-@app.command("reference", **with_example("rheostat config reference"))
-def reference(
-    check: Annotated[
-        Path | None, typer.Option("--check", metavar="FILE", help="print nothing; exit code 1 if this file is outdated")
-    ] = None,
-) -> None:
-    """Prints every key with its type, default and meaning, as Markdown."""
-    from rheostat.config.reference import reference
-
-    text = reference()
-    if check is None:
-        out(text.rstrip("\n"))
-    elif not check.exists() or check.read_text() != text:
-        raise CommandError(f"{check} is outdated: the settings in the code have changed. Run `make format`.")

@@ -11,14 +11,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path, PurePosixPath
 
+from rheostat.config.replaced_file import replace_file
 from rheostat.config.resources import shipped_path
 from rheostat.config.settings import Settings
 from rheostat.errors import BadInputError, CommandError, SetupError
@@ -194,15 +192,5 @@ def _write_list(folder: Path, digests: dict[str, list[str]]) -> None:
 
 
 def _write(path: Path, content: bytes, *, is_executable: bool) -> None:
-    """Replaces a file in one step, so that no reader sees a part of it."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as out:
-            out.write(content)
-        os.chmod(temporary, 0o755 if is_executable else 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(temporary)
-        raise
+    replace_file(path, content, is_executable=is_executable)

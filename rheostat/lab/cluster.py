@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 
@@ -57,6 +57,7 @@ class LabSpec:
         log_dir_count: number of log directories of each broker.
         folder: parent of the lab's folder; None: the folder for temporary files.
         kafka: the version of Kafka that the nodes run, such as 3.9 or 3.9.2; None: the version of conf/jvm/ivy.xml.
+        plugins: jars that the nodes load besides Kafka's.
     """
 
     brokers: int = 3
@@ -71,6 +72,7 @@ class LabSpec:
     log_dir_count: int = 1
     folder: Path | None = None
     kafka: str | None = None
+    plugins: tuple[Path, ...] = ()
 
     def __post_init__(self) -> None:
         if self.brokers < 1 or self.controllers not in (1, 3):
@@ -90,6 +92,9 @@ class Lab:
         self.node_artifacts = self.artifacts
         if spec.kafka is not None:
             self.node_artifacts = node_artifacts(self.artifacts, check_kafka_version(spec.kafka))
+        self.node_artifacts = replace(
+            self.node_artifacts, kafka_jars=(*self.node_artifacts.kafka_jars, *spec.plugins)
+        )
         java = find_java()
         self._java = java.executable
         self._class_archive = ClassArchive(self.node_artifacts.kafka_class_archive(java), with_agent=True)

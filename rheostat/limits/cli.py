@@ -10,9 +10,11 @@ from rheostat.console.help_form import PlainGroup
 from rheostat.declaration import EXAMPLE, with_example
 from rheostat.limits.options import takes_limits
 from rheostat.limits.overrides import LimitOverrides
+from rheostat.limits.policy import cli as policy
 from rheostat.options import Config, Json, OptionalConfig
 
 app = typer.Typer(cls=PlainGroup)
+app.add_typer(policy.app, name="policy")
 
 _Topic = Annotated[str, typer.Option("--topic", metavar="NAME", help="name of the topic")]
 _Partitions = Annotated[
@@ -108,3 +110,26 @@ def create(
     set_up_logs()
     new_topic = NewTopic(topic, partitions, replication, tuple(topic_config or ()))
     raise typer.Exit(run_create(config, overrides, new_topic, as_json=as_json))
+
+
+@app.command("grow", **with_example("rheostat limits grow orders --to 24"))
+@takes_limits
+def grow(
+    config: Config,
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="name of the topic")],
+    to: Annotated[
+        int, typer.Option("--to", min=1, metavar="N", help="number of partitions that the topic is to have in all")
+    ],
+    *,
+    overrides: LimitOverrides,
+    as_json: Json = False,
+) -> None:
+    """Adds partitions to an existing topic within the limits.
+
+    Kafka cannot remove partitions. Exit code 1: POLICY_VIOLATION, and nothing is changed.
+    """
+    from rheostat.console.logs import set_up_logs
+    from rheostat.limits.grow import run_grow
+
+    set_up_logs()
+    raise typer.Exit(run_grow(config, overrides, topic, to, as_json=as_json))

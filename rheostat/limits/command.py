@@ -109,6 +109,7 @@ def placement_request(
     existing: Sequence[PartitionState],
     alive: Collection[int],
     cordoned: Collection[int],
+    option: str = "--partitions",
 ) -> PlacementRequest:
     """Returns the number of new partitions and their replication factor.
 
@@ -117,6 +118,7 @@ def placement_request(
         existing: the topic's current partitions; empty if the topic does not exist.
         alive: the brokers that are alive.
         cordoned: the brokers that take no new replicas.
+        option: the option that sets ``partitions``.
 
     Raises:
         BadInputError: the message names the option.
@@ -125,7 +127,7 @@ def placement_request(
         count, factor = len(existing), len(existing[0].replicas) - len(existing[0].adding)
         if partitions <= count:
             raise BadInputError(
-                f"--partitions: topic {topic} already has {count}, and Kafka cannot remove partitions: expected more than "
+                f"{option}: topic {topic} already has {count}, and Kafka cannot remove partitions: expected more than "
                 f"{count}, found {partitions}"
             )
         if replication not in (None, factor):
@@ -146,7 +148,7 @@ def placement_request(
         )
     if partitions > PARTITIONS_MAX:
         raise BadInputError(
-            f"--partitions: Kafka creates at most {PARTITIONS_MAX} at a time, found {partitions}: create them in several steps"
+            f"{option}: Kafka creates at most {PARTITIONS_MAX} at a time, found {partitions}: create them in several steps"
         )
     return PlacementRequest(topic, partitions, replication)
 

@@ -7,40 +7,24 @@ therefore counts again afterwards and reports exceeded limits. It deletes nothin
 from __future__ import annotations
 
 import json
-import threading
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from rheostat.config.settings import load_settings
 from rheostat.console.output import out, tell
-from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL, BadInputError, CommandError
-from rheostat.limits.command import (
-    cordoned_text,
-    count_replicas,
-    limits_for_topic,
-    open_racks,
-    placement_json,
-    placement_request,
-)
+from rheostat.errors import EXIT_NOT_WELL, BadInputError, CommandError
+from rheostat.limits.command import cordoned_text, count_replicas, limits_for_topic, open_racks, placement_request
+from rheostat.limits.outcome import PartitionsAfter, PlacedPartitions, show_outcome, wait_for_placement
 from rheostat.limits.overrides import LimitOverrides, check_topic, parse_topic_configs
-from rheostat.limits.report import build_report
 from rheostat.limits.thread_spread import avoid_fetcher_collisions
-from rheostat.limits.view import describe_report
 from rheostat.plan.cluster_layout import raise_as_command_errors, read_cordoned_brokers, read_layout
 from rheostat.run.services import probe
 from streaming.shared import kafka_names
 from streaming.shared.kafka.placed_topics import PlacingClient, TopicRefusal
-from streaming.shared.units import span_text
-from tuner.core.partition_limits import PartitionCounts, PartitionLimits
 from tuner.planning.placement import PolicyViolation, place
 
 _CLIENT_ID = "rheostat-limits"
-READ_BACK_S_MAX = 15.0  # On a busy cluster it takes up to this long until every partition has a leader.
-_POLL_S = 0.2
-
-Placement = Sequence[Sequence[int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +56,7 @@ def run_create(config: Path, overrides: LimitOverrides, topic: NewTopic, *, as_j
         if existing := before.topics.get(topic.name):
             raise BadInputError(
                 f"--topic: {topic.name} already exists, with {len(existing)} partitions: expected a new name. "
-                "`rheostat limits place` finds room for more partitions of it"
+                "`rheostat limits grow` adds partitions to it"
             )
         cordoned = read_cordoned_brokers(client, before)
         request = placement_request(topic.name, topic.partitions, topic.replication, (), before.brokers, cordoned)
@@ -81,7 +65,7 @@ def run_create(config: Path, overrides: LimitOverrides, topic: NewTopic, *, as_j
         except PolicyViolation as violation:
             text = f"{violation}{cordoned_text(cordoned)}"
             if as_json:
-                _print_json({"created": False, "policy_violation": text})
+                out(json.dumps({"created": False, "policy_violation": text}, indent=2))
             tell(text)
             return EXIT_NOT_WELL
         placement = avoid_fetcher_collisions(client, before, topic.name, placement)
@@ -91,29 +75,18 @@ def run_create(config: Path, overrides: LimitOverrides, topic: NewTopic, *, as_j
         # the topic. Only if the topic has another placement did another client create it.
         if refusal is not None and refusal.code != kafka_names.ERROR_TOPIC_ALREADY_EXISTS:
             raise refusal_error(refusal)
-        is_read_back = _wait_for_placement(client, topic.name, placement)
+        new = PlacedPartitions(topic.name, 0, placement)
+        is_read_back = wait_for_placement(client, new)
         if refusal is not None and not is_read_back:
             raise CommandError(f"Topic {topic.name} was just created by another client: nothing was changed.")
         after = read_layout(client, settings, _CLIENT_ID)
-    counts = count_replicas(after)
-    violations = find_exceeded_limits(placement, counts, limits)
-    report = build_report(after.source, after.racks, counts, limits, are_set=set_limits is not None)
-    plan = placement_json(topic.name, 0, placement)
-    if as_json:
-        record = {"created": True, "plan": plan, "policy_violation": None}
-        _print_json({**record, "read_back": is_read_back, "limits_exceeded": violations})
-    else:
-        out(json.dumps(plan))
-    if is_read_back:
-        result = "read back as placed above"
-    else:
-        result = f"but the brokers do not show this placement after {span_text(READ_BACK_S_MAX)}: check the brokers"
-    tell(
-        f"Created: topic {topic.name}, {topic.partitions} partitions, replication factor {topic.replication}; {result}."
+    return show_outcome(
+        f"Created: topic {topic.name}, {topic.partitions} partitions, replication factor {topic.replication}",
+        "created",
+        new,
+        PartitionsAfter(after, limits, are_set=set_limits is not None, is_read_back=is_read_back),
+        as_json=as_json,
     )
-    for line in (*violations, *(describe_report(report)[1:] if report.are_set else ())):
-        tell(line)
-    return EXIT_DONE if is_read_back and not violations else EXIT_NOT_WELL
 
 
 def refusal_error(refusal: TopicRefusal) -> CommandError:
@@ -123,47 +96,3 @@ def refusal_error(refusal: TopicRefusal) -> CommandError:
     if refusal.code == kafka_names.ERROR_INVALID_TOPIC:
         return BadInputError(f"--topic: Kafka refuses it: {refusal.text}")
     return CommandError(f"Kafka did not create the topic: {refusal.text}. Nothing was changed.")
-
-
-def find_exceeded_limits(placement: Placement, after: PartitionCounts, limits: PartitionLimits) -> list[str]:
-    """Returns a violation for each limit that is exceeded because other topics were created at the same time.
-
-    Args:
-        placement: brokers of each new partition. They were within the limits before the creation.
-        after: counts of the cluster with the new topic.
-    """
-    violations = [
-        _race_text(f"broker {broker} has", after.on_broker(broker), limits.for_broker(broker))
-        for broker in sorted({broker for brokers in placement for broker in brokers})
-        if after.on_broker(broker) > limits.for_broker(broker)
-    ]
-    if after.total > limits.partitions_max:
-        violations.append(_race_text("the cluster has", after.total, limits.partitions_max))
-    return violations
-
-
-def _race_text(subject: str, count: int, limit: int) -> str:
-    return (
-        f"POLICY_VIOLATION: {subject} {count} partitions, and the limit is {limit}, because other topics were created at the same "
-        "time. Nothing was deleted: delete topics that are not needed."
-    )
-
-
-def _wait_for_placement(client: PlacingClient, topic: str, placement: Placement) -> bool:
-    """Waits until the brokers show the topic with this placement and all leaders; returns False after READ_BACK_S_MAX."""
-    until_s = time.monotonic() + READ_BACK_S_MAX
-    while True:
-        states = {state.partition: state for state in client.partitions([topic])}
-        are_placed = all(
-            n in states and states[n].leader >= 0 and states[n].replicas == tuple(brokers)
-            for n, brokers in enumerate(placement)
-        )
-        if are_placed and len(states) == len(placement):
-            return True
-        if time.monotonic() >= until_s:
-            return False
-        threading.Event().wait(_POLL_S)
-
-
-def _print_json(record: Mapping[str, object]) -> None:
-    out(json.dumps(record, indent=2))

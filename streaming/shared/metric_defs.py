@@ -405,12 +405,12 @@ class TunerMetric:
     ISR_SHRINKS = _gauge("rheostat_isr_shrinks_per_second", unit=Unit.PER_SECOND, labels=_CLUSTER,
         meaning="ISR shrinks per second, over all brokers.")
     PARTITIONS = _gauge("rheostat_partitions", unit=Unit.COUNT, labels=_BROKER,
-        meaning="Replicas on the broker, including replicas of internal topics.")
+        meaning="Replicas on the broker, without those of internal topics, which no limit counts.")
     PARTITIONS_LIMIT = _gauge("rheostat_partitions_limit", unit=Unit.COUNT, labels=_BROKER,
         meaning="Highest number of replicas of a broker (settings section limits); the series with an empty broker is for "
         "brokers that the settings do not name.")
     CLUSTER_PARTITIONS = _gauge("rheostat_cluster_partitions", unit=Unit.COUNT, labels=_CLUSTER,
-        meaning="Replicas on all brokers that report.")
+        meaning="Replicas on all brokers that report, without those of internal topics.")
     CLUSTER_PARTITIONS_LIMIT = _gauge("rheostat_cluster_partitions_limit", unit=Unit.COUNT, labels=_CLUSTER,
         meaning="Highest number of replicas in the cluster (settings section limits); absent without a limit.")
     FETCHER_COLLISIONS = _gauge("rheostat_fetcher_collisions", unit=Unit.COUNT, labels=_BROKER,

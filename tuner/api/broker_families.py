@@ -87,7 +87,7 @@ def _capacity_families(store: StatusStore, labels: Labels) -> Iterator[Metric]:
 def _partition_families(store: StatusStore, brokers: Signals, now_ms: int, labels: Labels) -> Iterator[Metric]:
     """Yields the numbers of partitions and their limits. An empty broker label means: brokers without a limit of their own."""
     limits = store.partition_limits if store.partition_limits is not None else PartitionLimits()
-    rows = partition_fills(brokers, limits, now_ms, store.limits.signal_age_s_max)
+    rows = partition_fills(brokers, limits, now_ms, store.limits.signal_age_s_max, store.read_internal())
     cluster = next((row for row in rows if row.broker is None), None)  # The row of the whole cluster has no broker.
     partitions = {(*labels, str(row.broker)): row.partitions for row in rows if row.broker is not None}
     yield metric_family(TunerMetric.CLUSTER_PARTITIONS, {labels: cluster.partitions} if cluster is not None else {})

@@ -33,7 +33,7 @@ from tuner.core.cluster import BrokerSide, ClusterUnreadable, LiveCluster, Obser
 from tuner.core.drain_time import SideLoad
 from tuner.core.freshness import Freshness, freshness
 from tuner.core.operator_orders import Orders
-from tuner.core.partition_limits import PartitionLimits
+from tuner.core.partition_limits import InternalPartitions, PartitionLimits
 from tuner.core.throttle_limits import ThrottleLimits
 from tuner.journal.entries import entry_of
 from tuner.journal.event_lines import event_text, group_by_event
@@ -82,6 +82,8 @@ class StatusStore:
         self.capacity = capacity  # The default, for brokers that ``capacity_by_broker`` does not name.
         self.capacity_by_broker = capacity_by_broker or {}
         self.partition_limits = partition_limits
+        # Returns the partitions that no partition limit counts.
+        self.read_internal: Callable[[], InternalPartitions] = InternalPartitions
         self.schedule: SettingsPeriod | None = None  # The rules that apply; None: the settings have no rules.
         self.partitions_named_max = partitions_named_max
         self._wall_clock = wall_clock

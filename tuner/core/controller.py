@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from streaming.shared.contract import BrokerSignal, ControllerSignal
+from tuner.core.partition_limits import InternalPartitions
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ class ClusterWideMeasures:
     """Measures that combine the newest signals of several nodes, and the topic-create probe.
 
     Attributes:
-        replicas: replicas on all brokers.
+        replicas: replicas on all brokers, without those of internal topics as far as they are known.
         create_probe_p90_ms: see tuner/control/mutation_quota/probe_window.py.
     """
 
@@ -54,8 +55,12 @@ def cluster_wide_measures(
     now_ms: int,
     age_s_max: float,
     create_probe_p90_ms: float | None = None,
+    internal: InternalPartitions = InternalPartitions(),
 ) -> ClusterWideMeasures:
     """Returns the measures of the whole cluster. Signals older than ``age_s_max`` are ignored: a silent node is down, not late.
+
+    Args:
+        internal: the partitions that ``replicas`` does not count.
 
     ``replicas`` shows how many partitions were created or deleted, because Kafka has no counter of mutations.
     """
@@ -65,7 +70,9 @@ def cluster_wide_measures(
     lags = [s.metadata_lag_ms for s in controller_signals if s.metadata_lag_ms is not None]
     broker_signals = [s for s in brokers.values() if s.sampled_at_ms >= oldest_ms]
     lags += [s.metadata_lag_ms for s in broker_signals if s.metadata_lag_ms is not None]
-    replica_counts = [s.partitions for s in broker_signals if s.partitions is not None]
+    replica_counts = [
+        internal.subtract_replicas(s.broker, s.partitions) for s in broker_signals if s.partitions is not None
+    ]
     newest = max((s for s in controller_signals if s.active), key=lambda s: (s.sampled_at_ms, s.node), default=None)
     # A broker counts forwarded requests as well. In a combined broker and controller the two cannot be told apart.
     counts_forwarding_only = newest is not None and newest.node not in brokers

@@ -1,7 +1,6 @@
 """Compares the replicas that brokers host, as their signals report them, with the limits of KIP-578. For display and alerts.
 
-A broker's signal also counts internal topics, which KIP-578 leaves out. That is about a hundred replicas too many, on the safe
-side. Placement uses the exact counts of partition_limits.py instead.
+A broker's signal also counts internal topics, which KIP-578 leaves out. The caller knows their replicas from the cluster itself.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from streaming.shared.contract import BrokerSignal
-from tuner.core.partition_limits import PartitionLimits, limit_or_none
+from tuner.core.partition_limits import InternalPartitions, PartitionLimits, limit_or_none
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,23 +33,29 @@ class PartitionFill:
 
 
 def partition_fills(
-    brokers: Mapping[int, BrokerSignal], limits: PartitionLimits, now_ms: int, age_s_max: float
+    brokers: Mapping[int, BrokerSignal],
+    limits: PartitionLimits,
+    now_ms: int,
+    age_s_max: float,
+    internal: InternalPartitions = InternalPartitions(),
 ) -> tuple[PartitionFill, ...]:
     """Returns the fill of the cluster, then of each broker by id; empty if no signal has a partition count.
 
     Args:
         brokers: the newest signal of each broker. Old signals count for the cluster only.
         age_s_max: maximum age of a signal, for a broker's own fill.
+        internal: the partitions that do not count.
     """
-    counted = {b: s for b, s in sorted(brokers.items()) if s.partitions is not None}
+    counted = {
+        b: internal.subtract_replicas(b, s.partitions) for b, s in sorted(brokers.items()) if s.partitions is not None
+    }
     if not counted:
         return ()
     oldest_ms = now_ms - round(age_s_max * 1000)
-    total = sum(s.partitions or 0.0 for s in counted.values())
-    cluster = PartitionFill(broker=None, partitions=total, limit=limits.cluster_max)
+    cluster = PartitionFill(broker=None, partitions=sum(counted.values()), limit=limits.cluster_max)
     by_broker = (
-        PartitionFill(broker=b, partitions=s.partitions or 0.0, limit=limit_or_none(limits.for_broker(b)))
-        for b, s in counted.items()
-        if s.sampled_at_ms >= oldest_ms
+        PartitionFill(broker=b, partitions=count, limit=limit_or_none(limits.for_broker(b)))
+        for b, count in counted.items()
+        if brokers[b].sampled_at_ms >= oldest_ms
     )
     return (cluster, *by_broker)

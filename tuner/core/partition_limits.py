@@ -15,7 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
+# The topics that Kafka itself creates. The KIP names the first two; Kafka 4 has added the third.
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 
 UNLIMITED = 2**63 - 1  # The KIP's default, which means no limit.
 WARN_SHARE = 0.8
@@ -88,6 +89,34 @@ class PartitionCounts:
 
     def cluster_headroom(self, limits: PartitionLimits) -> int:
         return max(0, limits.partitions_max - self.total)
+
+
+@dataclass(frozen=True, slots=True)
+class InternalPartitions:
+    """Existing partitions of internal topics, which Kafka's own metrics include and the limits do not.
+
+    Attributes:
+        partitions: partitions, each counted once.
+        replicas: replicas by broker.
+    """
+
+    partitions: int = 0
+    replicas: Mapping[int, int] = field(default_factory=dict)
+
+    def subtract_replicas(self, broker: int, count: float) -> float:
+        """Returns the number of replicas on a broker without internal topics."""
+        return max(0.0, count - self.replicas.get(broker, 0))
+
+
+def count_internal(replicas: Iterable[tuple[tuple[str, int], Iterable[int]]]) -> InternalPartitions:
+    """Returns the partitions of internal topics; the argument is that of ``count_partitions``."""
+    partitions, by_broker = 0, dict[int, int]()
+    for (topic, _), hosts in replicas:
+        if topic in INTERNAL_TOPICS:
+            partitions += 1
+            for broker in hosts:
+                by_broker[broker] = by_broker.get(broker, 0) + 1
+    return InternalPartitions(partitions, by_broker)
 
 
 def count_partitions(

@@ -52,6 +52,7 @@ def mutation_quota_controller(context: TermContext, status: QuotaStatusStore) ->
         inputs=context.inputs,
         read_windows=(lambda: context.live.quota_windows) if uses_broker_windows else None,
         read_probe_p90_ms=probe.p90_ms if probe is not None else None,
+        read_internal=lambda: context.live.internal,
     )
     config = MutationQuotaConfig(
         policy=policy,

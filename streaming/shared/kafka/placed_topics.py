@@ -1,12 +1,13 @@
-"""Creates topics with given replica placement. kafka-python's own method drops the text of Kafka's error."""
+"""Creates topics and further partitions with given replica placement. kafka-python's own method drops the text of Kafka's error."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import kafka.errors
-from kafka.protocol.admin import CreateTopicsRequest
+from kafka.protocol.admin import CreatePartitionsRequest, CreateTopicsRequest
 
 from streaming.shared import kafka_names
 from streaming.shared.kafka.answers import AUTHORIZATION_ERRORS
@@ -18,14 +19,14 @@ _AS_ASSIGNED = -1  # In place of a number: the assignments of the request determ
 
 @dataclass(frozen=True, slots=True)
 class TopicRefusal:
-    """Kafka's refusal to create a topic: error code, and a text with the error's name and message."""
+    """Kafka's refusal to create a topic or partitions: error code, and a text with the error's name and message."""
 
     code: int
     text: str
 
 
 class PlacingClient(ClusterClient):
-    """An admin connection that creates topics with given placement. Not thread-safe."""
+    """An admin connection that creates topics and partitions with given placement. Not thread-safe."""
 
     def create_placed(
         self, topic: str, replicas: Sequence[Sequence[int]], configs: Mapping[str, str]
@@ -54,12 +55,45 @@ class PlacingClient(ClusterClient):
             validate_only=False,
         )
         answer = self._connection.send_any(f"create topic {topic}", request)
-        for result in answer.topics:
-            if result.error_code in AUTHORIZATION_ERRORS:
-                raise MissingPermission(f"Create on Topic {topic}", f"to create topic {topic}")
-            if result.error_code == kafka_names.ERROR_NONE:
-                return None
-            wait = f"; try again in {answer.throttle_time_ms / 1000:g} s" if answer.throttle_time_ms else ""
-            name = kafka.errors.for_code(result.error_code).message
-            return TopicRefusal(int(result.error_code), f"{name}: {result.error_message or 'no reason given'}{wait}")
-        raise ClusterError(f"Kafka's answer has no result for topic {topic}")
+        return _refusal(answer, answer.topics, topic, f"Create on Topic {topic}", f"to create topic {topic}")
+
+    def add_placed(self, topic: str, partitions: int, replicas: Sequence[Sequence[int]]) -> TopicRefusal | None:
+        """Adds partitions with the given replicas to a topic. Returns Kafka's refusal; None for success.
+
+        Args:
+            partitions: number of partitions that the topic is to have. Kafka refuses the request if this is not the present number
+                plus the number of entries in ``replicas``.
+
+        Raises:
+            MissingPermission: Alter on Topic.
+            Unreachable: the outcome is unknown.
+        """
+        growing = CreatePartitionsRequest.CreatePartitionsTopic
+        request = CreatePartitionsRequest(
+            topics=[
+                growing(
+                    name=topic,
+                    count=partitions,
+                    assignments=[
+                        growing.CreatePartitionsAssignment(broker_ids=list(brokers)) for brokers in replicas
+                    ],
+                )
+            ],
+            timeout_ms=self._connection.timeout_ms // 2,
+            validate_only=False,
+        )
+        answer = self._connection.send_any(f"add partitions to topic {topic}", request)
+        return _refusal(answer, answer.results, topic, f"Alter on Topic {topic}", f"to add partitions to topic {topic}")
+
+
+def _refusal(answer: Any, results: Sequence[Any], topic: str, right: str, purpose: str) -> TopicRefusal | None:
+    """Returns Kafka's refusal in the answer of a request for one topic; None for success."""
+    for result in results:
+        if result.error_code in AUTHORIZATION_ERRORS:
+            raise MissingPermission(right, purpose)
+        if result.error_code == kafka_names.ERROR_NONE:
+            return None
+        wait = f"; try again in {answer.throttle_time_ms / 1000:g} s" if answer.throttle_time_ms else ""
+        name = kafka.errors.for_code(result.error_code).message
+        return TopicRefusal(int(result.error_code), f"{name}: {result.error_message or 'no reason given'}{wait}")
+    raise ClusterError(f"Kafka's answer has no result for topic {topic}")

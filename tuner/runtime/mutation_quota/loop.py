@@ -28,6 +28,7 @@ from tuner.control.mutation_quota.state import MutationMemory
 from tuner.core.cluster import ClusterUnreadable
 from tuner.core.controller import cluster_wide_measures
 from tuner.core.outcome import Failure
+from tuner.core.partition_limits import InternalPartitions
 from tuner.core.quota_window import QuotaWindow
 from tuner.journal.input_log import InputLog
 from tuner.journal.kafka_journal import JournalError
@@ -78,6 +79,7 @@ class MutationQuotaPorts:
         inputs: records the inputs of each cycle; None: nothing is recorded.
         read_windows: returns the brokers' quota windows (controller.quota.window.*); None: the policy's own window is used.
         read_probe_p90_ms: returns the measured latency of topic creations (p90); None: the objective does not limit this latency.
+        read_internal: returns the partitions that no partition limit counts.
     """
 
     quotas: QuotaActuator
@@ -89,6 +91,7 @@ class MutationQuotaPorts:
     inputs: InputLog | None = None
     read_windows: Callable[[], Set[QuotaWindow]] | None = None
     read_probe_p90_ms: Callable[[], float | None] | None = None
+    read_internal: Callable[[], InternalPartitions] = InternalPartitions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +106,13 @@ class MutationQuotaConfig:
     policy: MutationPolicy | None
     cycle_s: float
     dry_run: bool = False
+
+
+def _without_internal(signal: ControllerSignal, internal: InternalPartitions) -> ControllerSignal:
+    """Returns the signal with the number of partitions that partition limits count."""
+    if signal.partitions is None or not internal.partitions:
+        return signal
+    return replace(signal, partitions=max(0.0, signal.partitions - internal.partitions))
 
 
 class MutationQuotaController:
@@ -125,6 +135,7 @@ class MutationQuotaController:
         self._inputs = ports.inputs
         self._read_windows = ports.read_windows
         self._read_probe_p90_ms = ports.read_probe_p90_ms
+        self._read_internal = ports.read_internal
         self._policy = config.policy
         limits = config.policy.limits if config.policy is not None else MutationLimits()
         self._signal_age_s_max = limits.hold_age_s
@@ -205,15 +216,20 @@ class MutationQuotaController:
             self._start_write(changes)
 
     def _build_view(self, answer: dict[QuotaEntity, float] | ClusterError) -> QuotaView:
-        now_ms, signals = self._clock.now_ms(), self._signals
+        now_ms, signals, internal = self._clock.now_ms(), self._signals, self._read_internal()
         p90_ms = self._read_probe_p90_ms() if self._read_probe_p90_ms is not None else None
         return QuotaView(
             now_ms,
             quotas=ClusterUnreadable(str(answer)) if isinstance(answer, ClusterError) else answer,
-            controllers=dict(signals.controllers),
+            controllers={node: _without_internal(signal, internal) for node, signal in signals.controllers.items()},
             tenants=tuple(signals.tenants.values()),
             cluster_wide=cluster_wide_measures(
-                signals.controllers, signals.brokers, now_ms, self._signal_age_s_max, create_probe_p90_ms=p90_ms
+                signals.controllers,
+                signals.brokers,
+                now_ms,
+                self._signal_age_s_max,
+                create_probe_p90_ms=p90_ms,
+                internal=internal,
             ),
         )
 

@@ -9,6 +9,7 @@ from streaming.shared.kafka.cluster import ClusterClient, ClusterError, ConfigVa
 from streaming.shared.throttle_settings import LIST_KEYS, RATE_KEYS, TopicThrottle
 from tuner.core.cluster import BrokerSide, ClusterUnreadable, LiveCluster, PartitionMove, RateSetting
 from tuner.core.fetchers import NUM_REPLICA_FETCHERS, NUM_REPLICA_FETCHERS_DEFAULT
+from tuner.core.partition_limits import InternalPartitions, count_internal
 from tuner.core.quota_window import QuotaWindow
 from tuner.core.token_bucket import SAMPLES, WINDOW_S
 from tuner.runtime.observe.stationary_partitions import StationaryPartitions, has_lost
@@ -52,6 +53,7 @@ class ClusterReader:
         self._stationary = StationaryPartitions()
         self._lost_move_ended = False  # See StationaryPartitions.is_due.
         self.quota_windows: Set[QuotaWindow] = frozenset()  # The distinct windows of the brokers at the last full scan.
+        self.internal = InternalPartitions()  # At the last full scan.
 
     def snapshot(
         self, *, full: bool, extra_topics: Collection[str] = (), waiting_brokers: Collection[int] = ()
@@ -100,6 +102,8 @@ class ClusterReader:
         if full:
             self.quota_windows = frozenset(_read_windows(answers))
         all_partitions = client.partitions() if full else []
+        if full:
+            self.internal = count_internal(((s.topic, s.partition), s.replicas) for s in all_partitions)
         if full and self._on_all_partitions is not None:
             self._on_all_partitions(all_partitions)
         topics = {s.topic for s in all_partitions} if full else {*self._lists, *extra_topics, *(m.topic for m in moves)}

@@ -1,11 +1,13 @@
-"""`rheostat limits create`: Kafka's refusals, and limits exceeded in a race."""
+"""`rheostat limits create` and `grow`: Kafka's refusals, and limits exceeded in a race."""
 
 from __future__ import annotations
 
 import pytest
 
 from rheostat.errors import BadInputError, CommandError
-from rheostat.limits.create import find_exceeded_limits, refusal_error
+from rheostat.limits import grow
+from rheostat.limits.create import refusal_error
+from rheostat.limits.outcome import find_exceeded_limits
 from rheostat.limits.overrides import parse_topic_configs
 from streaming.shared.kafka.placed_topics import TopicRefusal
 from tuner.core.partition_limits import PartitionCounts, PartitionLimits
@@ -61,3 +63,16 @@ def test_find_exceeded_limits_names_only_limits_lost_in_a_race(
     assert len(texts) == len(violations)
     for text, violation in zip(texts, violations, strict=True):
         assert text.startswith(f"POLICY_VIOLATION: {violation}")
+
+
+@pytest.mark.parametrize(
+    ("now", "message"),
+    [
+        (4, "Kafka did not add partitions to topic orders: INVALID_REQUEST: a test. Nothing was changed."),
+        (7, "Another client changed topic orders from 4 to 7 partitions at the same time, so Kafka refused this request: nothing was changed."),
+    ],
+)  # fmt: skip
+def test_refused_growth_names_another_client_only_after_its_change(now: int, message: str) -> None:
+    error = grow.refusal_error("orders", TopicRefusal(42, "INVALID_REQUEST: a test"), 4, now)
+    assert str(error).startswith(message)
+    assert error.exit_code == 1

@@ -25,7 +25,7 @@ from tuner.control.throttle.state import Memory, StallState
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.cluster import ClusterUnreadable, LiveCluster, Observation, PartitionMove, Setpoint
 from tuner.core.operator_orders import Orders
-from tuner.core.partition_limits import PartitionLimits
+from tuner.core.partition_limits import InternalPartitions, PartitionLimits
 from tuner.core.reassignment_plan import DesiredPlanState
 from tuner.core.throttle_limits import MB
 
@@ -440,3 +440,14 @@ def test_shared_partition_limit_has_one_series(everything: Everything) -> None:
     assert series(everything, "rheostat_partitions_limit") == {("",): 4_000.0, ("2",): 500.0}, "77 is not there"
     everything.board.partition_limits = PartitionLimits(by_broker={2: 500})
     assert series(everything, "rheostat_partitions_limit") == {("2",): 500.0}
+
+
+def test_partition_metrics_leave_out_internal_topics(everything: Everything) -> None:
+    before, total = series(everything, "rheostat_partitions"), series(everything, "rheostat_cluster_partitions")[()]
+    everything.board.read_internal = lambda: InternalPartitions(4, {1: 4})
+    after = series(everything, "rheostat_partitions")
+    assert after[("1",)] == before[("1",)] - 4
+    assert {broker: count for broker, count in after.items() if broker != ("1",)} == {
+        broker: count for broker, count in before.items() if broker != ("1",)
+    }
+    assert series(everything, "rheostat_cluster_partitions") == {(): total - 4}

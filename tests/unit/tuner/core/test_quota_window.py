@@ -10,8 +10,9 @@ from mutation_rig import START_MS, controller, tenant
 from test_cluster_reader import FakeClusterClient, reader_of
 from test_mutation_quota_controller import ALICE, Rig
 
-from streaming.shared.kafka.cluster import ClusterError, ConfigValue, Unreachable
+from streaming.shared.kafka.cluster import ClusterError, ConfigValue, PartitionState, Unreachable
 from tuner.control.mutation_quota.model import MutationLimits, MutationPolicy, with_broker_window
+from tuner.core.partition_limits import InternalPartitions
 from tuner.core.quota_window import QuotaWindow
 from tuner.runtime.observe.cluster_reader import read_quota_windows
 
@@ -96,3 +97,16 @@ def test_backlog_is_judged_by_size_of_token_bucket(window: QuotaWindow, held_bac
     rig.cycle()
     [share] = rig.observer.seen[-1][1].shares
     assert share.backlogged is held_back
+
+
+def test_internal_partitions_are_counted_by_full_snapshots() -> None:
+    class Client(FakeClusterClient):
+        def partitions(self, topics: Iterable[str] | None = None) -> list[PartitionState]:
+            offsets = [PartitionState("__consumer_offsets", p, 1, (1, 2), (1, 2)) for p in range(3)]
+            return [*super().partitions(topics), *(offsets if topics is None else [])]
+
+    reader = reader_of(Client({}))
+    reader.snapshot(full=False)
+    assert reader.internal == InternalPartitions()
+    reader.snapshot(full=True)
+    assert reader.internal == InternalPartitions(3, {1: 3, 2: 3})

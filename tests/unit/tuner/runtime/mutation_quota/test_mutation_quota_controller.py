@@ -27,6 +27,7 @@ from tuner.control.mutation_quota.operator_orders import recall_tenants
 from tuner.control.mutation_quota.policy import QuotaStep
 from tuner.control.mutation_quota.state import MutationMemory
 from tuner.core.operator_orders import Orders, Pause
+from tuner.core.partition_limits import InternalPartitions
 from tuner.core.quota_window import QuotaWindow
 from tuner.core.throttle_limits import ThrottleLimits
 from tuner.journal.entries import QUOTAS, Entry
@@ -139,6 +140,7 @@ class Rig:
         caller: HeldCaller | None = None,
         inputs: InputLog | None = None,
         windows: Callable[[], Set[QuotaWindow]] | None = None,
+        internal: InternalPartitions = InternalPartitions(),
     ) -> None:
         self.quotas = quotas if quotas is not None else FakeQuotas()
         self.journal = journal or FakeJournal()
@@ -158,6 +160,7 @@ class Rig:
             observer=self.observer,
             inputs=inputs,
             read_windows=windows,
+            read_internal=lambda: internal,
         )
         config = MutationQuotaConfig(
             policy=(policy or MutationPolicy()) if asked else None, cycle_s=5.0, dry_run=dry_run
@@ -782,3 +785,10 @@ def test_running_write_renews_proof_until_refused() -> None:
     rig.caller.go()
     rig.loop.tick()
     assert rig.loop._write is None
+
+
+def test_internal_partitions_do_not_brake_the_quotas() -> None:
+    rig = Rig(policy=MutationPolicy(partitions_max=1_010), internal=InternalPartitions(150, {1: 150}))
+    rig.cycle("alice")
+    assert QuotaReason.PARTITIONS_NEAR_LIMIT not in rig.reasons()
+    assert rig.observer.seen[-1][0].controllers[1].partitions == 850
