@@ -9,6 +9,7 @@ from benchmarks import (
     collector,
     control,
     controller,
+    creation,
     eta,
     footprint,
     forecast,
@@ -38,6 +39,7 @@ BENCHMARKS = (
     metrics_page,
     page,
     controller,
+    creation,
     cluster,
     recovery,
 )

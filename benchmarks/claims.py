@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from benchmarks.control import OURS, totals
+from benchmarks.creation import SIZES as CREATION_SIZES
 from benchmarks.eta import ERROR_MAX
 from benchmarks.forecasts.horizons import BEST_EXPERT_MAX, OTHER_MAX, SEASONAL_MAX
 from benchmarks.history import DAY_MB_MAX, PASS_CPU_S_MAX
@@ -62,6 +63,14 @@ def _at_size(brokers: int, key: str) -> Callable[[Figures], float | None]:
     def read(figures: Figures) -> float | None:
         rows = (row for row in figures["sizes"] if row["brokers"] == brokers and not row.get("all_stalled"))
         row = next(rows, None)
+        return None if row is None else float(row[key])
+
+    return read
+
+
+def _of_creation(partitions: int, key: str) -> Callable[[Figures], float | None]:
+    def read(figures: Figures) -> float | None:
+        row = next((row for row in figures["sizes"] if row["partitions"] == partitions), None)
         return None if row is None else float(row[key])
 
     return read
@@ -217,5 +226,19 @@ CLAIMS: Mapping[str, tuple[Claim, ...]] = {
         Claim("produce p99 while recovering, no throttle, ms", _recovery(NONE, "recovering_p99_ms")),
         Claim("produce p99 while recovering, static throttle of 50 %, ms", _recovery("static-50", "recovering_p99_ms")),
         Claim("throttle settings left behind", _recovery(ACT, "keys_left"), at_most=0.0),
+    ),
+    "creation": (
+        *(
+            Claim(f"{size:,} partitions on a broker: {what}, s", _of_creation(size, key))
+            for size in CREATION_SIZES
+            for what, key in (
+                ("controller", "controller_s"),
+                ("log directories", "log_dirs_s"),
+                ("deletion", "deletion_s"),
+            )
+        ),
+        Claim("exponent of the controller's time", _key("exponent", "controller_s")),
+        Claim("exponent of the time until all log directories exist", _key("exponent", "log_dirs_s")),
+        Claim("exponent of the time of the deletion", _key("exponent", "deletion_s")),
     ),
 }

@@ -110,7 +110,9 @@ def _compile(sources: JavaSources, files: Sequence[Path], compiler: Path, work: 
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=COMPILE_S_MAX, check=False)
     except subprocess.TimeoutExpired as error:
-        raise SetupError(f"The compilation of {sources.title} took longer than {COMPILE_S_MAX} s: try again.") from error
+        raise SetupError(
+            f"The compilation of {sources.title} took longer than {COMPILE_S_MAX} s: try again."
+        ) from error
     if done.returncode:
         output = (done.stderr or done.stdout).strip()
         against = f" with {sources.versions}" if sources.versions else ""

@@ -42,7 +42,10 @@ def kernel_jar(artifacts: Artifacts, progress: Progress = silent) -> Path:
         name="kernel",
         title="the stream's kernel",
         folder=package_folder("streaming") / "kernel",
-        class_path=[*(jar for name in _CLASS_PATH for jar in sorted(spark.glob(f"{name}*.jar"))), *artifacts.spark_jars],
+        class_path=[
+            *(jar for name in _CLASS_PATH for jar in sorted(spark.glob(f"{name}*.jar"))),
+            *artifacts.spark_jars,
+        ],
         java_major=JAVA_MAJOR_MIN,
         versions=f"PySpark {metadata.version('pyspark')}",
     )

@@ -92,9 +92,7 @@ class Lab:
         self.node_artifacts = self.artifacts
         if spec.kafka is not None:
             self.node_artifacts = node_artifacts(self.artifacts, check_kafka_version(spec.kafka))
-        self.node_artifacts = replace(
-            self.node_artifacts, kafka_jars=(*self.node_artifacts.kafka_jars, *spec.plugins)
-        )
+        self.node_artifacts = replace(self.node_artifacts, kafka_jars=(*self.node_artifacts.kafka_jars, *spec.plugins))
         java = find_java()
         self._java = java.executable
         self._class_archive = ClassArchive(self.node_artifacts.kafka_class_archive(java), with_agent=True)

@@ -35,7 +35,7 @@ def run_grow(config: Path, overrides: LimitOverrides, topic: str, partitions: in
         CommandError, UnreachableError: Kafka did not add the partitions, or does not answer.
     """
     overrides.check()
-    check_topic(topic)
+    check_topic(topic, "TOPIC")
     settings = load_settings(config)
     set_limits = overrides.apply_to(settings.limits)
     limits = limits_for_topic(topic, set_limits)

@@ -79,14 +79,14 @@ def _parse_broker_limits(texts: Sequence[str]) -> dict[int, int]:
     return limits
 
 
-def check_topic(name: str) -> None:
-    """Checks the name of a topic.
+def check_topic(name: str, option: str = "--topic") -> None:
+    """Checks the name of a topic, which this option gives.
 
     Raises:
         BadInputError: Kafka would not accept the name.
     """
     if not is_topic_name(name):
-        raise BadInputError(f"--topic: expected {TOPIC_NAME_RULE}, found {name!r}")
+        raise BadInputError(f"{option}: expected {TOPIC_NAME_RULE}, found {name!r}")
 
 
 def parse_topic_configs(texts: Sequence[str]) -> dict[str, str]:

@@ -19,6 +19,7 @@ from tuner.core.partition_limits import PartitionCounts, PartitionLimits
 
 ANSWER_S_MAX = 30.0
 CHECK_MICROS_MAX = 1_000
+FIRST_CHECK_MICROS_MAX = 3_000  # Once in the life of a controller.
 EXAMPLE = PartitionCounts({1: 8, 2: 6, 3: 9})
 
 
@@ -26,7 +27,13 @@ class PolicyProcess:
     """A JVM that calls the policy; see PolicyCalls.java."""
 
     def __init__(self, class_path: list[Path], limits_file: Path | None) -> None:
-        command = [str(find_java().executable), "-Xmx256m", "-cp", ":".join(map(str, class_path)), "rheostat.policy.PolicyCalls"]
+        command = [
+            str(find_java().executable),
+            "-Xmx256m",
+            "-cp",
+            ":".join(map(str, class_path)),
+            "rheostat.policy.PolicyCalls",
+        ]
         self._process = subprocess.Popen(
             [*command, *([str(limits_file)] if limits_file is not None else [])],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
@@ -60,7 +67,10 @@ def start(artifacts: Artifacts, tmp_path_factory: pytest.TempPathFactory) -> Ite
     folder = tmp_path_factory.mktemp("calls")
     (folder / "PolicyCalls.java").write_text(Path(__file__).with_name("PolicyCalls.java").read_text())
     jar = policy_jar(artifacts)
-    calls = compiled_jar(JavaSources("policy-calls", "the calls of the policy", folder, [jar, *artifacts.kafka_jars], 11, jar.name), artifacts)
+    calls = compiled_jar(
+        JavaSources("policy-calls", "the calls of the policy", folder, [jar, *artifacts.kafka_jars], 11, jar.name),
+        artifacts,
+    )
     started: list[PolicyProcess] = []
 
     def start_process(limits_file: Path | None) -> PolicyProcess:
@@ -112,7 +122,9 @@ def test_half_written_limits_file_is_unusable_at_each_length(parser: PolicyProce
         ("exempt.topics", "exempt\\u12", "it is not a properties file"),
     ],
 )  # fmt: skip
-def test_limits_file_with_absurd_value_names_it(parser: PolicyProcess, tmp_path: Path, before: str, after: str, reason: str) -> None:
+def test_limits_file_with_absurd_value_names_it(
+    parser: PolicyProcess, tmp_path: Path, before: str, after: str, reason: str
+) -> None:
     whole = text_of(PartitionLimits(10, 30))
     assert before in whole
     file = tmp_path / "limits.properties"
@@ -193,6 +205,5 @@ def test_check_takes_less_than_a_millisecond(start: Start, tmp_path: Path) -> No
     policy.wait_for("ok")
     for partitions in (1, 100, 10_000):  # Kafka accepts at most 10,000 in one request.
         placed_first, placed_p50, placed_p99, first, p50, p99 = map(int, policy.ask(f"time 1000 {partitions}").split())
-        print(f"{partitions} partitions: placed {placed_first}, {placed_p50}, {placed_p99} µs; else {first}, {p50}, {p99} µs")
-        assert max(placed_p50, p50) < CHECK_MICROS_MAX
-        assert p99 < CHECK_MICROS_MAX
+        assert max(placed_p50, placed_p99, p50, p99) < CHECK_MICROS_MAX
+        assert max(placed_first, first) < FIRST_CHECK_MICROS_MAX

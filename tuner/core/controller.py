@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from streaming.shared.contract import BrokerSignal, ControllerSignal
-from tuner.core.partition_limits import InternalPartitions
+from tuner.core.partition_limits import NO_INTERNAL, InternalPartitions
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ def cluster_wide_measures(
     now_ms: int,
     age_s_max: float,
     create_probe_p90_ms: float | None = None,
-    internal: InternalPartitions = InternalPartitions(),
+    internal: InternalPartitions = NO_INTERNAL,
 ) -> ClusterWideMeasures:
     """Returns the measures of the whole cluster. Signals older than ``age_s_max`` are ignored: a silent node is down, not late.
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from streaming.shared.contract import BrokerSignal
-from tuner.core.partition_limits import InternalPartitions, PartitionLimits, limit_or_none
+from tuner.core.partition_limits import NO_INTERNAL, InternalPartitions, PartitionLimits, limit_or_none
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ def partition_fills(
     limits: PartitionLimits,
     now_ms: int,
     age_s_max: float,
-    internal: InternalPartitions = InternalPartitions(),
+    internal: InternalPartitions = NO_INTERNAL,
 ) -> tuple[PartitionFill, ...]:
     """Returns the fill of the cluster, then of each broker by id; empty if no signal has a partition count.
 

@@ -108,6 +108,9 @@ class InternalPartitions:
         return max(0.0, count - self.replicas.get(broker, 0))
 
 
+NO_INTERNAL = InternalPartitions()
+
+
 def count_internal(replicas: Iterable[tuple[tuple[str, int], Iterable[int]]]) -> InternalPartitions:
     """Returns the partitions of internal topics; the argument is that of ``count_partitions``."""
     partitions, by_broker = 0, dict[int, int]()

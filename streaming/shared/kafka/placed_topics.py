@@ -74,9 +74,7 @@ class PlacingClient(ClusterClient):
                 growing(
                     name=topic,
                     count=partitions,
-                    assignments=[
-                        growing.CreatePartitionsAssignment(broker_ids=list(brokers)) for brokers in replicas
-                    ],
+                    assignments=[growing.CreatePartitionsAssignment(broker_ids=list(brokers)) for brokers in replicas],
                 )
             ],
             timeout_ms=self._connection.timeout_ms // 2,

@@ -14,7 +14,7 @@ from rheostat.config.settings import parse_settings
 from tuner.control.mutation_quota.model import MutationPolicy
 from tuner.control.mutation_quota.total_rate import size_brake_ratio
 from tuner.core.controller import cluster_wide_measures
-from tuner.core.partition_limits import InternalPartitions, PRESETS, PartitionLimits
+from tuner.core.partition_limits import PRESETS, InternalPartitions, PartitionLimits
 from tuner.settings.partition_limits import LimitsSettings
 
 QUOTAS = GOOD + "  mutation_quota: {}\n"
@@ -111,4 +111,6 @@ def test_silent_brokers_count_with_mean_replicas_of_others() -> None:
 
 def test_cluster_replicas_leave_out_internal_topics() -> None:
     signals = {b: replace(broker_signal(b), partitions=100.0) for b in (1, 2)}
-    assert cluster_wide_measures({}, signals, NOW_MS, 15, internal=InternalPartitions(50, {1: 30, 2: 20})).replicas == 150
+    assert (
+        cluster_wide_measures({}, signals, NOW_MS, 15, internal=InternalPartitions(50, {1: 30, 2: 20})).replicas == 150
+    )

@@ -27,7 +27,7 @@ from tuner.control.mutation_quota.operator_orders import recall_tenants
 from tuner.control.mutation_quota.policy import QuotaStep
 from tuner.control.mutation_quota.state import MutationMemory
 from tuner.core.operator_orders import Orders, Pause
-from tuner.core.partition_limits import InternalPartitions
+from tuner.core.partition_limits import NO_INTERNAL, InternalPartitions
 from tuner.core.quota_window import QuotaWindow
 from tuner.core.throttle_limits import ThrottleLimits
 from tuner.journal.entries import QUOTAS, Entry
@@ -140,7 +140,7 @@ class Rig:
         caller: HeldCaller | None = None,
         inputs: InputLog | None = None,
         windows: Callable[[], Set[QuotaWindow]] | None = None,
-        internal: InternalPartitions = InternalPartitions(),
+        internal: InternalPartitions = NO_INTERNAL,
     ) -> None:
         self.quotas = quotas if quotas is not None else FakeQuotas()
         self.journal = journal or FakeJournal()
