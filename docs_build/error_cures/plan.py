@@ -57,11 +57,11 @@ CURES: Mapping[str, str] = MappingProxyType(
             "change the request by the reason after the colon: name other brokers, or add brokers. `rheostat limits` shows "
             "which brokers are full"
         ),
-        "--partitions: Kafka creates at most 10000": "create the topic with 10,000 partitions, and add the others afterwards",
-        "and Kafka cannot remove partitions": "give `--partitions` the new total number, above the present one",
+        "OPTION: Kafka creates at most 10000": "create the topic with 10,000 partitions, and add the others afterwards",
+        "and Kafka cannot remove partitions": "give `--partitions` or `--to` the new total number, above the present one",
         "which its new partitions also get": "remove `--replication`: new partitions get the replication factor of their topic",
-        "already exists, with … partitions": "give another name, or add partitions to the topic with `rheostat limits place`",
-        "--topic: expected 1 to 249 letters": "give a topic name that Kafka accepts: letters, digits, `.`, `_` and `-`",
+        "already exists, with … partitions": "give another name, or add partitions to the topic with `rheostat limits grow`",
+        "OPTION: expected 1 to 249 letters": "give a topic name that Kafka accepts: letters, digits, `.`, `_` and `-`",
         "--preset: expected one of": "give one of the presets that the message lists",
         "--broker-limit: expected": "give the broker id and its limit, for example `--broker-limit 3=2000`",
         "--broker-limit: broker … is given twice": "keep one `--broker-limit` for this broker",

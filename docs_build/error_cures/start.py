@@ -81,10 +81,10 @@ CURES: Mapping[str, str] = MappingProxyType(
             "files with the recorded digest"
         ),
         "remove FOLDER and try again": "the cached files are damaged: delete the folder that the message names, and start again",
-        "kernel cannot be written to FOLDER": (
+        "The jar of TITLE cannot be written to FOLDER": (
             "make the folder writable for the user of rheostat, or set `RHEOSTAT_CACHE_DIR` to a folder that is"
         ),
-        "The stream's kernel cannot be compiled": (
+        "The sources of TITLE cannot be compiled": (
             "install a JDK 17 or newer, not only a JRE, and let `JAVA_HOME` name it; if it still fails, report the "
             "compiler's message"
         ),
@@ -112,7 +112,7 @@ CURES: Mapping[str, str] = MappingProxyType(
         ),
         "FILE: cannot be read: …": "check the path and the permissions of the tokens file",
         "is also in the settings: create another token": f"use each token once; {TOKEN}",
-        "The stream's kernel was not compiled within": (
+        "The compilation of TITLE took longer than": (
             "the machine is overloaded or very slow: end other programs, and start again"
         ),
         "The tuner does not start: ERROR; see tuner.http": (

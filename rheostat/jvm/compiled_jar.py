@@ -115,8 +115,7 @@ def _compile(sources: JavaSources, files: Sequence[Path], compiler: Path, work: 
         ) from error
     if done.returncode:
         output = (done.stderr or done.stdout).strip()
-        against = f" with {sources.versions}" if sources.versions else ""
-        raise SetupError(f"The sources of {sources.title} cannot be compiled{against}: {output[:2000]}")
+        raise SetupError(f"The sources of {sources.title} cannot be compiled: {output[:2000]}")
 
 
 def _pack(classes: Path, jar: Path) -> Path:

@@ -118,7 +118,10 @@ def grow(
     config: Config,
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="name of the topic")],
     to: Annotated[
-        int, typer.Option("--to", min=1, metavar="N", help="number of partitions that the topic is to have in all")
+        int,
+        typer.Option(
+            "--partitions", "--to", min=1, metavar="N", help="number of partitions that the topic is to have in all"
+        ),
     ],
     *,
     overrides: LimitOverrides,

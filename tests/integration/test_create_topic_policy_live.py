@@ -92,10 +92,11 @@ def test_keeper_lets_the_policy_fail_open_when_it_is_away(lab: Lab, limits_file:
     ) as keeper:
         until(lambda: figures(lab).get("limitsusable") == 1, READ_S_MAX + 10, "the policy uses the file")
         assert create(lab, "refused", 1, 1) is not None
+        assert kafka_topics(lab, "--create", "--topic", "with-defaults").returncode != 0
         sender = producer(lab.kafka_settings(), "test", max_block_ms=3_000)
         with pytest.raises(KafkaTimeoutError), closing(sender):
             sender.send("automatic", b"a broker would create the topic").get(timeout=5)
-        assert figures(lab)["refused_total"] >= 2
+        assert figures(lab)["refused_total"] >= 3
         first = limits_file.read_text()
         until(lambda: limits_file.read_text() != first, 20, "the keeper counts again")
         # The keeper reads its settings again. A fault in them keeps the last file.

@@ -38,9 +38,7 @@ def export(
     export_files(policy_files(lambda line: tell(line)), folder, force=force)
 
 
-@app.command(
-    "keep", **with_example("rheostat limits policy keep /run/rheostat-limits/limits.properties --config rheostat.yaml")
-)
+@app.command("keep", **with_example("rheostat limits policy keep /run/limits.properties --config rheostat.yaml"))
 def keep(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="the limits file that the policy reads")],
     config: Config,

@@ -27,8 +27,9 @@ EVERY_S_MIN = 5.0
 EVERY_S_MAX = USABLE_S_MAX / 10
 _CLIENT_ID = "rheostat-limits-policy"
 _USABLE_S_MIN = 300
-# On a large cluster a count takes seconds. The keeper then counts less often, so that it uses a tenth of the time.
+# On a large cluster a count takes seconds. The keeper then counts less often, but always several times before a count is too old.
 _PAUSE_PER_COUNT = 9.0
+_PAUSE_PER_USABLE_MAX = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,15 @@ class Count:
 def usable_for_s(every_s: float) -> int:
     """Returns how long the policy may use a count: ten rounds, and at least five minutes."""
     return max(_USABLE_S_MIN, round(10 * every_s))
+
+
+def pause_s(every_s: float, count_s: float) -> float:
+    """Returns the time until the next count.
+
+    Args:
+        count_s: how long the last count took.
+    """
+    return max(every_s, min(_PAUSE_PER_COUNT * count_s, _PAUSE_PER_USABLE_MAX * usable_for_s(every_s)))
 
 
 def read_limits(config: Path) -> tuple[Settings, PartitionLimits]:
@@ -98,7 +108,7 @@ def run_keep(config: Path, file: Path, every_s: float, *, once: bool) -> int:
             keeper.write()
             return EXIT_DONE
         keeper.try_write()
-        if stop.wait(max(every_s, _PAUSE_PER_COUNT * (time.monotonic() - began_s))):
+        if stop.wait(pause_s(every_s, count_s=time.monotonic() - began_s)):
             return EXIT_DONE
 
 

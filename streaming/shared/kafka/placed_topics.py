@@ -55,7 +55,10 @@ class PlacingClient(ClusterClient):
             validate_only=False,
         )
         answer = self._connection.send_any(f"create topic {topic}", request)
-        return _refusal(answer, answer.topics, topic, f"Create on Topic {topic}", f"to create topic {topic}")
+        result = _result(answer.topics, topic)
+        if result.error_code in AUTHORIZATION_ERRORS:
+            raise MissingPermission(f"Create on Topic {topic}", f"to create topic {topic}")
+        return _refusal(result, answer.throttle_time_ms)
 
     def add_placed(self, topic: str, partitions: int, replicas: Sequence[Sequence[int]]) -> TopicRefusal | None:
         """Adds partitions with the given replicas to a topic. Returns Kafka's refusal; None for success.
@@ -81,17 +84,23 @@ class PlacingClient(ClusterClient):
             validate_only=False,
         )
         answer = self._connection.send_any(f"add partitions to topic {topic}", request)
-        return _refusal(answer, answer.results, topic, f"Alter on Topic {topic}", f"to add partitions to topic {topic}")
-
-
-def _refusal(answer: Any, results: Sequence[Any], topic: str, right: str, purpose: str) -> TopicRefusal | None:
-    """Returns Kafka's refusal in the answer of a request for one topic; None for success."""
-    for result in results:
+        result = _result(answer.results, topic)
         if result.error_code in AUTHORIZATION_ERRORS:
-            raise MissingPermission(right, purpose)
-        if result.error_code == kafka_names.ERROR_NONE:
-            return None
-        wait = f"; try again in {answer.throttle_time_ms / 1000:g} s" if answer.throttle_time_ms else ""
-        name = kafka.errors.for_code(result.error_code).message
-        return TopicRefusal(int(result.error_code), f"{name}: {result.error_message or 'no reason given'}{wait}")
+            raise MissingPermission(f"Alter on Topic {topic}", f"to add partitions to topic {topic}")
+        return _refusal(result, answer.throttle_time_ms)
+
+
+def _result(results: Sequence[Any], topic: str) -> Any:
+    """Returns the only result of an answer."""
+    for result in results:
+        return result
     raise ClusterError(f"Kafka's answer has no result for topic {topic}")
+
+
+def _refusal(result: Any, throttle_time_ms: int) -> TopicRefusal | None:
+    """Returns Kafka's refusal; None for success."""
+    if result.error_code == kafka_names.ERROR_NONE:
+        return None
+    wait = f"; try again in {throttle_time_ms / 1000:g} s" if throttle_time_ms else ""
+    name = kafka.errors.for_code(result.error_code).message
+    return TopicRefusal(int(result.error_code), f"{name}: {result.error_message or 'no reason given'}{wait}")

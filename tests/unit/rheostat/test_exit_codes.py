@@ -52,10 +52,12 @@ WITH_A_CLUSTER: dict[tuple[str, ...], list[str]] = {
     ("quotas", "calibrate"): ["--yes"], ("quotas", "measure"): ["--yes"],
     ("limits", "place"): ["--topic", "t", "--partitions", "1"],
     ("limits", "create"): ["--topic", "t", "--partitions", "1", "--replication", "1"],
+    ("limits", "grow"): ["t", "--to", "2"],
 }  # fmt: skip
 WITHOUT = {
     ("demo",), ("simulate",), ("move",), ("quotas", "explain"), ("quotas", "plan"), ("lab", "up"), ("lab", "down"), ("lab", "keep"),
     ("config", "check"), ("config", "show"), ("config", "schedule"), ("config", "reference"), ("config", "export"),
+    ("limits", "policy", "export"), ("limits", "policy", "keep"),
 }  # fmt: skip
 NOT_ACKNOWLEDGED = [
     ["pause"], ["resume"], ["override", "--broker", "1", "--throttle", "1MB/s"], ["override", "--broker", "1", "--clear"],

@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 from test_settings import GOOD
 
 from rheostat.errors import CommandError
-from rheostat.limits.policy.keeper import EVERY_S_MAX, EVERY_S_MIN, Count, Keeper, usable_for_s
+from rheostat.limits.policy.keeper import EVERY_S_MAX, EVERY_S_MIN, Count, Keeper, pause_s, usable_for_s
 from rheostat.limits.policy.limits_file import USABLE_S_MAX
 
 refused = Command("limits").refused
@@ -58,6 +58,12 @@ def test_counts_are_usable_for_ten_rounds_and_five_minutes() -> None:
     assert usable_for_s(EVERY_S_MIN) == 300
     assert usable_for_s(60) == 600
     assert usable_for_s(EVERY_S_MAX) == USABLE_S_MAX
+
+
+@pytest.mark.parametrize(("count_s", "expected_s"), [(0.1, 15.0), (3.0, 27.0), (60.0, 75.0)])
+def test_slow_counts_are_less_frequent_but_never_too_old(count_s: float, expected_s: float) -> None:
+    assert pause_s(15.0, count_s) == expected_s
+    assert 2 * count_s + expected_s < usable_for_s(15.0)
 
 
 @pytest.mark.parametrize(
