@@ -93,13 +93,14 @@ RUN /opt/tools/bin/pip wheel --no-index --no-build-isolation --no-deps --wheel-d
  && /opt/tools/bin/pip --python /opt/venv/bin/python install --no-index --no-deps --root /installed /tmp/wheel/*.whl
 
 
-# The stream's inner loops are Java, compiled on first use; where nobody may write into the cache, here.
+# The stream's inner loops and the CreateTopicPolicy are Java, compiled on first use; where nobody may write into the cache, here.
 FROM dependencies AS kernel
 COPY --from=artifacts /opt/rheostat/cache /opt/rheostat/cache
 COPY --from=project /installed/opt/venv /opt/venv
 RUN RHEOSTAT_CACHE_DIR=/opt/rheostat/cache PYTHONDONTWRITEBYTECODE=1 /opt/venv/bin/python -c \
-      "from rheostat.jvm.kernel import stream_jars; stream_jars(progress=print)" \
- && mkdir /kernel && cd /opt/rheostat/cache && cp --parents jvm/*/kernel-*.jar /kernel
+      "from rheostat.jvm.kernel import stream_jars; stream_jars(progress=print); \
+       from rheostat.limits.policy.export import policy_files; policy_files(print)" \
+ && mkdir /kernel && cd /opt/rheostat/cache && cp --parents jvm/*/kernel-*.jar jvm/*/create-topic-policy-*.jar /kernel
 
 
 FROM base

@@ -127,12 +127,12 @@ def test_compile_errors_name_file_and_line(
 ) -> None:
     (tmp_path / "kernel").mkdir()
     (tmp_path / "kernel" / "Wrong.java").write_text("package rheostat.stream;\nclass Wrong { int x = nothing; }\n")
-    spark = kernel_module._folder_of("pyspark")
-    monkeypatch.setattr(kernel_module, "_folder_of", {"streaming": tmp_path, "pyspark": spark}.__getitem__)
-    with pytest.raises(SetupError, match=r"cannot be compiled with PySpark 4(?s:.)*Wrong\.java \(at line 2\)"):
+    spark = kernel_module.package_folder("pyspark")
+    monkeypatch.setattr(kernel_module, "package_folder", {"streaming": tmp_path, "pyspark": spark}.__getitem__)
+    with pytest.raises(SetupError, match=r"the stream's kernel cannot be compiled: (?s:.)*Wrong\.java \(at line 2\)"):
         kernel_jar(artifacts)
     (tmp_path / "kernel" / "Wrong.java").unlink()
-    with pytest.raises(SetupError, match="lacks the Java sources of streaming/kernel"):
+    with pytest.raises(SetupError, match="lacks the Java sources of the stream's kernel"):
         kernel_jar(artifacts)
 
 

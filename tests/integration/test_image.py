@@ -147,6 +147,7 @@ def test_image_is_small(engine: docker.DockerClient, image: str) -> None:
         ["config", "check", "--config", "/etc/rheostat/shipped.yaml"],
         ["config", "check", "--config", "/etc/rheostat/demo.yaml"],
         ["simulate", "broker-add"],
+        ["limits", "policy", "export", "/tmp/policy"],
     ],
     ids=" ".join,
 )
