@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import time
@@ -64,9 +65,9 @@ def create_placed(lab: Lab, topic: str, replicas: list[str]) -> str | None:
     return None if done.returncode == 0 else done.stdout + done.stderr
 
 
-def config_with_limits(lab: Lab, folder: Path, limits: str) -> Path:
+def config_with_limits(lab: Lab, folder: Path, **limits: object) -> Path:
     file = folder / "limits.yaml"
-    file.write_text(f"{lab_config(lab)}\nlimits: {limits}\n")
+    file.write_text(json.dumps({**json.loads(lab_config(lab)), "limits": limits}))
     return file
 
 
