@@ -40,7 +40,7 @@ HEAP_MB = 2_000
 JAVA_OPTIONS = ("-XX:-UseSerialGC", "-XX:+UseG1GC", "-XX:TieredStopAtLevel=4")
 BROKER = 1
 TOPIC = "large"
-WAIT_S_MAX = 1_800.0
+WAIT_S_MAX = 400.0
 _REQUEST_S_MAX = 120.0
 _POLL_S = 0.1
 _MAPS_PER_PARTITION = 2  # Offset index and time index of the active segment.
