@@ -160,7 +160,7 @@ def lines(estimate: QuotaEstimate) -> list[str]:
     cost = options.cost
     sentences.append(
         f"Assumed controller time: {amount_text(cost.per_topic_ms)} ms per topic and {amount_text(cost.per_partition_ms)} ms per "
-        f"partition, {source}. Nothing was changed."
+        f"partition, {source}. The brokers create the log directories afterwards, which takes additional time. Nothing was changed."
     )
     return sentences
 
