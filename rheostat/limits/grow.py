@@ -12,11 +12,11 @@ from pathlib import Path
 from rheostat.config.settings import load_settings
 from rheostat.console.output import out, tell
 from rheostat.errors import EXIT_NOT_WELL, BadInputError, CommandError
-from rheostat.limits.command import count_replicas, limits_for_topic, placement_request
+from rheostat.limits.command import cordoned_text, count_replicas, limits_for_topic, open_racks, placement_request
 from rheostat.limits.outcome import PartitionsAfter, PlacedPartitions, show_outcome, wait_for_placement
 from rheostat.limits.overrides import LimitOverrides, check_topic
 from rheostat.limits.thread_spread import avoid_fetcher_collisions
-from rheostat.plan.cluster_layout import raise_as_command_errors, read_layout
+from rheostat.plan.cluster_layout import raise_as_command_errors, read_cordoned_brokers, read_layout
 from rheostat.run.services import probe
 from streaming.shared.kafka.placed_topics import PlacingClient, TopicRefusal
 from tuner.planning.placement import PolicyViolation, place
@@ -48,13 +48,15 @@ def run_grow(config: Path, overrides: LimitOverrides, topic: str, partitions: in
                 f"TOPIC: {topic} does not exist, or this user may not describe it: check the name; `rheostat limits create` "
                 "creates a topic"
             )
-        request = placement_request(topic, partitions, None, existing, len(before.brokers), "--to")
+        cordoned = read_cordoned_brokers(client, before)
+        request = placement_request(topic, partitions, None, existing, before.brokers, cordoned, "--to")
         try:
-            placement = place(request, before.racks, count_replicas(before), limits)
+            placement = place(request, open_racks(before, cordoned), count_replicas(before), limits)
         except PolicyViolation as violation:
+            text = f"{violation}{cordoned_text(cordoned)}"
             if as_json:
-                out(json.dumps({"grown": False, "policy_violation": str(violation)}, indent=2))
-            tell(str(violation))
+                out(json.dumps({"grown": False, "policy_violation": text}, indent=2))
+            tell(text)
             return EXIT_NOT_WELL
         placement = avoid_fetcher_collisions(client, before, topic, placement)
         new = PlacedPartitions(topic, len(existing), placement)

@@ -49,7 +49,7 @@ def policy_files(progress: Progress = silent) -> list[ExportedFile]:
     jar = policy_jar(resolve_artifacts(progress), progress).read_bytes()
     example = render_limits_file(
         PartitionCounts({1: 3100, 2: 1850, 3: 3020}),
-        alive=(1, 2, 3),
+        open_brokers=(1, 2, 3),
         limits=PartitionLimits(4000, 200_000, by_broker={2: 2000}),
         counted_at_ms=1_796_000_000_000,
         usable_for_s=300,

@@ -15,9 +15,9 @@ import structlog
 from rheostat.config.replaced_file import replace_file
 from rheostat.config.settings import Settings, load_settings
 from rheostat.errors import EXIT_DONE, BadInputError, CommandError
-from rheostat.limits.command import count_replicas
+from rheostat.limits.command import count_replicas, open_racks
 from rheostat.limits.policy.limits_file import USABLE_S_MAX, render_limits_file
-from rheostat.plan.cluster_layout import open_cluster, read_layout
+from rheostat.plan.cluster_layout import open_cluster, read_cordoned_brokers, read_layout
 from rheostat.run.services import stop_on_signals
 from tuner.core.partition_limits import PartitionLimits
 
@@ -80,8 +80,9 @@ def count_once(config: Path, every_s: float) -> Count:
     counted_at_ms = round(time.time() * 1000)
     with open_cluster(settings, _CLIENT_ID) as client:
         layout = read_layout(client, settings, _CLIENT_ID)
+        brokers = open_racks(layout, read_cordoned_brokers(client, layout))
     counts = count_replicas(layout)
-    text = render_limits_file(counts, layout.brokers, limits, counted_at_ms, usable_for_s(every_s))
+    text = render_limits_file(counts, brokers, limits, counted_at_ms, usable_for_s(every_s))
     return Count(text, counts.total)
 
 

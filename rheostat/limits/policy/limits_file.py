@@ -15,17 +15,17 @@ _HEADER = (
 
 
 def render_limits_file(
-    counts: PartitionCounts, alive: Iterable[int], limits: PartitionLimits, counted_at_ms: int, usable_for_s: int
+    counts: PartitionCounts, open_brokers: Iterable[int], limits: PartitionLimits, counted_at_ms: int, usable_for_s: int
 ) -> str:
     """Returns the file's text, in the format of Java properties.
 
     Args:
         counts: replicas by broker, without internal topics.
-        alive: the brokers on which Kafka may place new replicas.
+        open_brokers: the brokers on which Kafka may place new replicas: they are alive and not cordoned.
         usable_for_s: the policy uses the counts until they are this old.
     """
     assert 0 < usable_for_s <= USABLE_S_MAX
-    brokers = sorted(alive)
+    brokers = sorted(open_brokers)
     maxima = {
         "max.broker.partitions": limits.broker_partitions_max,
         "max.partitions": limits.partitions_max,
