@@ -27,7 +27,7 @@ def limits_file(tmp_path: Path) -> Path:
     return tmp_path / "limits.properties"
 
 
-@pytest.fixture(params=["3.9", "4.4"])
+@pytest.fixture(params=[pytest.param("3.9", marks=pytest.mark.campaign), "4.4"])
 def old_or_new_lab(request: pytest.FixtureRequest, limits_file: Path) -> Iterator[Lab]:
     with policy_lab(limits_file, request.param) as running_lab:
         yield running_lab
@@ -108,6 +108,7 @@ def await_refusal(lab: Lab, config: Path, limits_file: Path, topic: str, replica
     until(is_refused, 60, f"topic {topic} is refused with {texts}")
 
 
+@pytest.mark.campaign
 def test_keeper_lets_the_policy_fail_open_when_it_is_away(lab: Lab, limits_file: Path, tmp_path: Path) -> None:
     config = config_with_limits(lab, tmp_path, max_broker_partitions=0)
     log = tmp_path / "keep.log"
