@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from docs_build import alerts, commands, errors, exit_codes, kafka_versions, metrics, permissions, reasons
+from docs_build import alerts, commands, errors, exit_codes, formats, kafka_versions, metrics, permissions, reasons
 from docs_build.architecture_drawing import draw_architecture
 from docs_build.fail_over_drawing import draw_fail_over
 from docs_build.page import REFERENCE, GeneratedPage
@@ -29,6 +29,7 @@ PAGES = (
     GeneratedPage("errors.md", errors.render_errors),
     GeneratedPage("permissions.md", permissions.render_permissions),
     GeneratedPage("exit-codes.md", exit_codes.render_exit_codes),
+    GeneratedPage("formats.md", formats.render_formats),
     GeneratedPage("supported.md", kafka_versions.render_kafka_versions),
     GeneratedPage("../../README.md", kafka_versions.render_kafka_versions),
     GeneratedPage("../images/stall-detection.svg", draw_stall_plot, is_whole=True),

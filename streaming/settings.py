@@ -14,7 +14,13 @@ from streaming.shared.unit_settings import Mebibytes, Seconds, WholeMilliseconds
 from streaming.spark_conf import check_spark_conf, hide_secrets
 
 FormatName = Literal[
-    "rheostat_json", "telegraf_json", "telegraf_influx", "prometheus_json", "otlp_json", "cruise_control"
+    "rheostat_json",
+    "telegraf_json",
+    "telegraf_influx",
+    "prometheus_json",
+    "otlp_json",
+    "otlp_proto",
+    "cruise_control",
 ]
 INTERVAL_S_MAX = 45  # Below STEP_MS_MAX of kernel/Rates.java, with a margin for late scrapes.
 # Formats of means instead of counters, for which one record per window is enough.

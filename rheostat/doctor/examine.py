@@ -19,6 +19,7 @@ from rheostat.doctor.findings import Finding, FindingVerdict
 from rheostat.doctor.kafka_version import kafka_version
 from rheostat.doctor.leftovers import leftover_throttles, leftover_trials
 from rheostat.doctor.machine import machine, storage_of_stream
+from rheostat.doctor.source_records import format_of
 from rheostat.doctor.sources import source_elsewhere, source_of
 from rheostat.doctor.writers import writers
 from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL, EXIT_UNREACHABLE
@@ -69,6 +70,7 @@ def examine(settings: Settings, *, create: bool = False) -> Iterator[Finding]:
         for source in settings.stream.sources:
             if source.kafka is None:
                 yield from source_of(client, sorted(brokers), source, kafka)
+                yield from format_of(source, kafka)
     for source in settings.stream.sources:
         if source.kafka is not None:
             yield from source_elsewhere(source, source.kafka)

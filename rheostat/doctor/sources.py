@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from rheostat.doctor.cluster import connection
 from rheostat.doctor.findings import Finding, FindingVerdict, grant, raise_first, server
+from rheostat.doctor.source_records import format_of
 from streaming.settings import SourceSettings
 from streaming.shared.kafka import KafkaSettings
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError, MissingPermission
@@ -16,7 +17,7 @@ _APPENDED = "LogAppendTime"  # Kafka writes its own time into the records.
 
 
 def source_elsewhere(source: SourceSettings, kafka: KafkaSettings) -> Iterator[Finding]:
-    """Checks a source on another Kafka cluster: its connection, then its topic."""
+    """Checks a source on another Kafka cluster: its connection, then its topic and the format of its records."""
     connection_findings = connection(kafka, _source_name(source), "stream.sources' own kafka")
     yield from connection_findings
     if any(finding.verdict is FindingVerdict.FAILED for finding in connection_findings):
@@ -33,6 +34,7 @@ def source_elsewhere(source: SourceSettings, kafka: KafkaSettings) -> Iterator[F
             )
             return
         yield from source_of(client, brokers, source, kafka)
+    yield from format_of(source, kafka)
 
 
 def source_of(

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from streaming.shared import envelopes
 from streaming.shared.contract.bounds import NUMBER_MAX
 
 RAW = "value binary, topic string, partition int, offset long, timestamp timestamp"
@@ -73,6 +74,25 @@ def is_number(value: Column) -> Column:
     return F.coalesce(F.abs(value) < VALUE_MAX, F.lit(False))
 
 
+def envelope_or(reason: str | None) -> Column:
+    """Returns what a wrapped value is and what to change (``envelopes.envelope_text``); ``reason`` for any other value."""
+    digits = F.hex(F.substring("value", 1, 16))
+    magic, id_end = envelopes.REGISTRY_MAGIC.hex(), 2 * (len(envelopes.REGISTRY_MAGIC) + envelopes.REGISTRY_ID_BYTES)
+    schema_id = F.conv(F.substring(digits, len(magic) + 1, id_end - len(magic)), 16, 10)
+    kind = F.lit(envelopes.REGISTRY_OTHER_KIND)
+    for first, name in envelopes.REGISTRY_KINDS.items():
+        begins = F.startswith(F.substring(digits, id_end + 1, 32), F.lit(first.hex().upper()))
+        kind = F.when(begins, name).otherwise(kind)
+    text = F.lit(envelopes.REGISTRY_TEXT)
+    registry = F.replace(F.replace(text, F.lit("{kind}"), kind), F.lit("{id}"), schema_id)
+    is_registry = F.startswith(digits, F.lit(magic)) & (F.length(digits) > id_end) & (schema_id != "0")
+    result = F.when(is_registry, registry).otherwise(F.lit(reason))
+    for prefix, text_of_prefix in envelopes.PREFIXES.items():
+        is_prefix = F.startswith(digits, F.lit(prefix.hex().upper()))
+        result = F.when(is_prefix, text_of_prefix).otherwise(result)
+    return result
+
+
 def node_of(node_text: Column, host: Column, source: Source) -> Column:
     """Returns the node id, which is never negative; NULL if it is unknown.
 
@@ -96,3 +116,4 @@ def node_of(node_text: Column, host: Column, source: Source) -> Column:
 
 # Reason for refusing a record of an unknown host; {} is the host.
 NO_NODE = "no node: {} is not in stream.sources[].hosts, and the record has no tag broker_id"
+NOT_JSON = "not JSON: one object and nothing else is expected"

@@ -17,9 +17,11 @@ from pyspark.sql import functions as F
 
 from streaming.formats.common import (
     NO_NODE,
+    NOT_JSON,
     SAMPLES_TYPE,
     SCRAPE_TYPE,
     Source,
+    envelope_or,
     is_number,
     let,
     node_of,
@@ -114,8 +116,8 @@ def _scrape(text: Column, fields: Column, source: Source) -> Column:
     reason = (
         # A tombstone parses to NULL and would vanish without this check.
         F.when(text.isNull() | (F.length("value") == 0), "empty record")
-        .when(~F.is_valid_utf8(text), "invalid UTF-8")
-        .when(record.isNull() | json.whole.isNull(), "not JSON: one object and nothing else is expected")
+        .when(~F.is_valid_utf8(text), envelope_or("invalid UTF-8"))
+        .when(record.isNull() | json.whole.isNull(), envelope_or(NOT_JSON))
         .when(identified["name"] == "", "no name: neither prometheus-kafka-adapter nor Vector wrote this")
         .when(json["_corrupt_record"].isNotNull(), "a field has the wrong type")
         .when(record.value.isNull() & record.kind.isNull(), "no value")

@@ -10,6 +10,7 @@ from pyspark.sql import Column
 from streaming.formats import (
     cruise_control,
     otlp_json,
+    otlp_proto,
     prometheus_json,
     rheostat_json,
     telegraf_influx,
@@ -26,6 +27,7 @@ FORMATS: Mapping[FormatName, Format] = MappingProxyType(
         "telegraf_influx": telegraf_influx.scrapes,
         "prometheus_json": prometheus_json.scrapes,
         "otlp_json": otlp_json.scrapes,
+        "otlp_proto": otlp_proto.scrapes,
         "cruise_control": cruise_control.scrapes,
     }
 )

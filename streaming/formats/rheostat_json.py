@@ -10,7 +10,7 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from streaming.formats.common import Source, let, scrape
+from streaming.formats.common import NOT_JSON, Source, envelope_or, let, scrape
 from streaming.shared.contract import SCRAPE_VERSION, NodeRole
 
 _SCHEMA = (
@@ -54,8 +54,8 @@ def _reason(text: Column, json: Column) -> Column:
     return (
         # A tombstone parses to NULL and would vanish without this check.
         F.when(text.isNull() | (F.length("value") == 0), "empty record")
-        .when(~_is_valid_utf8(text), "invalid UTF-8")
-        .when(record.isNull() | json.whole.isNull(), "not JSON: one object and nothing else is expected")
+        .when(~_is_valid_utf8(text), envelope_or("invalid UTF-8"))
+        .when(record.isNull() | json.whole.isNull(), envelope_or(NOT_JSON))
         .when(record.v.isNull(), "no schema version")
         .when(
             record.v != SCRAPE_VERSION,

@@ -22,7 +22,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from streaming.formats import telegraf
-from streaming.formats.common import Source, let
+from streaming.formats.common import Source, envelope_or, let
 
 _SPACES = r"[ \t]++"
 _NAME = r"(?:[^\\, \n\r\t#]|\\[,= ]?+)(?:[^\\, \n\r\t]++|\\[,= ]?+)*+"
@@ -58,10 +58,10 @@ def _reason(text: Column, lines: Column) -> Column:
     well_formed = F.array_join(lines, "")
     return (
         F.when(text.isNull() | ~text.rlike(r"\S"), "empty record")
-        .when(lines.isNull(), "invalid UTF-8")
+        .when(lines.isNull(), envelope_or("invalid UTF-8"))
         .when(
             F.octet_length(well_formed) < F.octet_length(text),
-            let(well_formed, lambda before: _bad_line(text, before)),
+            F.coalesce(envelope_or(None), let(well_formed, lambda before: _bad_line(text, before))),
         )
     )
 

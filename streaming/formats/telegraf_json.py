@@ -11,7 +11,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from streaming.formats import telegraf
-from streaming.formats.common import Source, let
+from streaming.formats.common import NOT_JSON, Source, envelope_or, let
 
 _TAG_TYPES = ", ".join(f"`{tag}` string" for tag in telegraf.TAGS)
 _FIELDS = dict.fromkeys(field for fields in telegraf.FIELDS.values() for field in fields)
@@ -53,8 +53,8 @@ def _reason(text: Column, json: Column, metrics: Column) -> Column:
     return (
         # A tombstone parses to NULL and would vanish without this check.
         F.when(text.isNull() | (F.length("value") == 0), "empty record")
-        .when(~F.is_valid_utf8(text), "invalid UTF-8")
-        .when(json["record"].isNull() | json["whole"].isNull(), "not JSON: one object and nothing else is expected")
+        .when(~F.is_valid_utf8(text), envelope_or("invalid UTF-8"))
+        .when(json["record"].isNull() | json["whole"].isNull(), envelope_or(NOT_JSON))
         .when(
             F.exists(metrics, lambda m: F.coalesce(m["name"], F.lit("")) == ""),
             "no name: neither a metric nor a list of metrics",

@@ -18,6 +18,8 @@ public final class Catalog implements FunctionCatalog {
         this.functions = Map.of(
                 "entities", new EntitiesFunction(tables),
                 "entities_of_json", new EntitiesOfJsonFunction(tables),
+                "otlp", new OtlpFunction(tables),
+                "scrapes_of_points", new PointsFunction(),
                 "records", new RecordsFunction(tables));
     }
 

@@ -7,9 +7,12 @@ import java.io.Serializable;
 import java.io.UncheckedIOException;
 import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
+import org.apache.spark.unsafe.types.UTF8String;
 
 /**
  * Maps samples to the fields of signals, as defined by streaming/signal_fields.py and passed on by streaming/kernel/tables.py. A
@@ -23,6 +26,8 @@ final class Tables implements Serializable {
 
     final transient int scrapeVersion;
     final transient int signalVersion;
+    /** Names, in lower case, of the OpenTelemetry metrics that rheostat reads. */
+    final transient Set<UTF8String> otlpNames = new HashSet<>();
     final transient NodeTable broker;
     final transient NodeTable controller;
     /** Field names in the order of a tenant's gauges. */
@@ -50,6 +55,9 @@ final class Tables implements Serializable {
             JsonNode tables = new ObjectMapper().readTree(text);
             scrapeVersion = tables.get("scrape_version").intValue();
             signalVersion = tables.get("signal_version").intValue();
+            for (String name : texts(tables.get("otlp_names"))) {
+                otlpNames.add(UTF8String.fromString(name));
+            }
             broker = new NodeTable(tables.get("broker"));
             controller = new NodeTable(tables.get("controller"));
             tenantFields = texts(tables.get("tenant_fields"));

@@ -13,6 +13,8 @@ the functions in a jar, which ``rheostat/jvm/kernel.py`` builds from the sources
     Catalog, KernelFunction       registration with Spark
     EntitiesFunction, Fold        scrapes of any format → entities
     EntitiesOfJsonFunction        a valid record of rheostat's own format → entities, without Spark's parser
+    OtlpFunction, Wire            a record of OpenTelemetry in protobuf → the struct that Spark's JSON parser makes of OTLP's JSON
+    PointsFunction                data points of OpenTelemetry → scrapes
     RecordsFunction, Signal       a span → key and value of each due window
     Rates, Moving, Partition      measurements: rates of counters, and the progress of moves
     Lagging, Lags, LagFold, Line  the lag of followers, and its trends
@@ -77,6 +79,23 @@ def entities_of_json(*, record_ms: Column, every_ms: int) -> Column:
     Returns NULL if the record deviates from the contract; ``entities`` then handles the record.
     """
     return F.call_function(f"{_CATALOG}.entities_of_json", F.col("value"), record_ms, _now_ms(), _long(every_ms))
+
+
+# Fields of a data point, in the order of PointsFunction.java.
+POINT_FIELDS = ("cluster", "role", "node", "ts", "n", "l", "v")
+
+
+def scrapes_of_points(points: Column) -> Column:
+    """Returns an array of scrapes for an array of structs of ``POINT_FIELDS``: one for each cluster, role, node and time.
+
+    Points without node, labels or a number are left out. Returns NULL for NULL.
+    """
+    return F.call_function(f"{_CATALOG}.scrapes_of_points", points)
+
+
+def otlp_record() -> Column:
+    """Returns the parts of an OTLP record in protobuf that formats/otlp.py reads, or ``problem``; NULL for a NULL value."""
+    return F.call_function(f"{_CATALOG}.otlp", F.col("value"))
 
 
 def records(*, span_start_ms: Column, window_ms: int, slide_ms: int, backlog: bool) -> Column:

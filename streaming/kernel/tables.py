@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from streaming.formats.otlp_names import METRIC_NAMES
 from streaming.shared.contract import SCRAPE_VERSION, SIGNAL_VERSION, Metric
 from streaming.signal_fields import (
     BROKER_COUNTERS,
@@ -87,6 +88,7 @@ TABLES = json.dumps(
     {
         "scrape_version": SCRAPE_VERSION,
         "signal_version": SIGNAL_VERSION,
+        "otlp_names": METRIC_NAMES,
         "broker": _node_table(
             counters=BROKER_COUNTERS,
             gauges=BROKER_GAUGES,

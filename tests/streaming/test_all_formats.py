@@ -15,6 +15,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
+from otlp_wire import request
 from pyspark.sql import SparkSession
 from stream_cases import T0, TOPICS, Logged, at, decoded, newest, numbered, raw, records, scrape
 
@@ -147,7 +148,7 @@ def prometheus_json(k: int, node: int) -> list[bytes]:
     ]
 
 
-def otlp_json(k: int, node: int) -> list[bytes]:
+def otlp(k: int, node: int) -> dict[str, Any]:
     def attributes(named: Mapping[str, str]) -> list[dict[str, Any]]:
         return [{"key": key, "value": {"stringValue": value}} for key, value in named.items()]
 
@@ -163,7 +164,15 @@ def otlp_json(k: int, node: int) -> list[bytes]:
         "resource": {"attributes": attributes({"broker_id": str(node)})},
         "scopeMetrics": [{"metrics": metrics}],
     }
-    return [json.dumps({"resourceMetrics": [resource]}).encode()]
+    return {"resourceMetrics": [resource]}
+
+
+def otlp_json(k: int, node: int) -> list[bytes]:
+    return [json.dumps(otlp(k, node)).encode()]
+
+
+def otlp_proto(k: int, node: int) -> list[bytes]:
+    return [request(otlp(k, node))]
 
 
 def rate(type_: int, k: int) -> float:
@@ -181,6 +190,7 @@ WRITERS: dict[str, Callable[[int, int], list[bytes]]] = {
     "telegraf_influx": telegraf_influx,
     "prometheus_json": prometheus_json,
     "otlp_json": otlp_json,
+    "otlp_proto": otlp_proto,
     "cruise_control": cruise_control_records,
 }
 NODES = {name: 1 + i for i, name in enumerate(WRITERS)}
@@ -205,6 +215,8 @@ def broken_copies(format_: str, good: bytes) -> list[bytes]:
     """Returns a record without its end, and two records in one."""
     if format_ == "cruise_control":
         return [good[:-1], good * 2]
+    if format_ == "otlp_proto":
+        return [good[:-1], good + good[:-1]]
     torn = good[: good.index(b"=", good.index(b" ")) + 1] if format_ == "telegraf_influx" else good[:-2]
     return [torn, good.replace(b"\n", b" ") * 2]
 

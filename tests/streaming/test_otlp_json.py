@@ -23,6 +23,7 @@ AT = str(AT_MS * 1_000_000 + 456_789)
 SOURCE = Source("main", {"kafka-2.example.com": 2, "10.0.0.9:7071": 3})
 COLLECTORS = Path(__file__).parents[2] / "conf" / "collectors"
 NOT_JSON = "not JSON: one object and nothing else is expected"
+PROTOBUF = "protobuf instead of JSON: set the format otlp_proto, or the writer's encoding otlp_json"
 
 
 def attributes(named: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -214,7 +215,9 @@ def test_scrapes_node_comes_from_id_or_host_attributes(spark: SparkSession) -> N
 REFUSED: dict[str, tuple[Any, str]] = {
     "tombstone": (None, "empty record"),
     "empty": (b"", "empty record"),
-    "protobuf": (b"\n\x8a\x01\n\x10", "invalid UTF-8"),
+    "protobuf": (b"\n\x8a\x01\n\x10", PROTOBUF),
+    "protobuf that is ASCII": (b"\n\x04\n\x02\n\x00", PROTOBUF),
+    "line feeds and text": (b"\n\n{hello", NOT_JSON),
     "text": (b"hello", NOT_JSON),
     "array": (b"[" + TEXT + b"]", NOT_JSON),
     "truncated": (TEXT[:-5], NOT_JSON),
@@ -309,9 +312,9 @@ def test_jmx_rules_map_every_mbean_wildcard_to_a_label(rules: Any) -> None:
         assert wild <= taken, bean
 
 
-def test_otel_collector_exports_otlp_json() -> None:
+def test_otel_collector_exports_otlp_proto() -> None:
     collector = yaml.safe_load((COLLECTORS / "otel-collector.yaml").read_text())
-    assert collector["exporters"]["kafka"]["metrics"]["encoding"] == "otlp_json"
+    assert collector["exporters"]["kafka"]["metrics"]["encoding"] == "otlp_proto"
     assert collector["service"]["pipelines"]["metrics"] == {
         "receivers": list(collector["receivers"]),
         "processors": list(collector["processors"]),
