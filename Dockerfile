@@ -131,9 +131,9 @@ WORKDIR /var/lib/rheostat
 VOLUME /var/lib/rheostat
 # The metrics of tuner, collector, stream and learn, where the settings have them listen: tuner.http, collector.http and so on.
 EXPOSE 9464 9465 9466 9467
-# For `rheostat run` and `tune`. The tuner leaves its address in the state folder, so the port and TLS are those of its settings.
+# For `rheostat run` and `tune`. Each tuner leaves its address in the state folder, so the port and TLS are those of its settings.
 # Its certificate is for the name that others ask for; this asks the machine itself, and tells it nothing.
 HEALTHCHECK --interval=10s --timeout=5s --start-period=90s --retries=3 \
-  CMD ["/usr/bin/python3", "-IS", "-c", "import os, ssl, urllib.request as u; u.urlopen(open(os.environ['RHEOSTAT_STATE_DIR'] + '/tuner-address').read().strip() + '/healthz', timeout=4, context=ssl._create_unverified_context())"]
+  CMD ["/usr/bin/python3", "-IS", "-c", "import glob, os, ssl, sys, urllib.request as u; files = glob.glob(os.environ['RHEOSTAT_STATE_DIR'] + '/tuner-address*'); [u.urlopen(open(f).read().strip() + '/healthz', timeout=4, context=ssl._create_unverified_context()) for f in files]; sys.exit(not files)"]
 ENTRYPOINT ["rheostat"]
 CMD ["--help"]

@@ -16,7 +16,7 @@ from grafana_foundation_sdk.models import common, dashboard
 
 from dashboards.runbook_page import RUNBOOK_AT, anchor
 from streaming.shared.metric_def import MetricDef
-from streaming.shared.metric_defs import TunerMetric
+from streaming.shared.metric_defs import ProcessMetric, TunerMetric
 from tuner.core.reason_text import ReasonText
 
 Panel = stat.Panel | timeseries.Panel
@@ -281,7 +281,8 @@ def _variables() -> list[build.DatasourceVariable | build.QueryVariable | build.
         build.QueryVariable("cluster")
         .label("Cluster")
         .datasource(DATA_SOURCE)
-        .query(f"label_values({TunerMetric.READY.name}, cluster)")
+        # Of several clusters, the stream has the name of the metrics cluster, which may have no tuner.
+        .query(f"label_values({ProcessMetric.STARTED_AT.name}, cluster)")
         .refresh(dashboard.VariableRefresh.ON_TIME_RANGE_CHANGED)
         .sort(dashboard.VariableSort.NATURAL_ASC)
     )

@@ -7,6 +7,7 @@ other checks of the program, such as ranges. Secrets are no keys of `config` her
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from rheostat.config.settings import Settings
@@ -32,6 +33,8 @@ def values_schema() -> Schema:
     """Returns the JSON schema of the chart's values."""
     settings = Settings.model_json_schema()
     definitions = {name: _plain(schema) for name, schema in settings["$defs"].items()}
+    # An entry of several clusters names only the keys in which it differs from the shared sections.
+    definitions["ClusterSettings"] = _partial(definitions["ClusterSettings"], definitions)
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
         **_section(
@@ -120,6 +123,19 @@ def _chart_needs() -> Schema:
     endpoints["stream"]["properties"]["spark_conf"] = {"propertyNames": {"not": {"pattern": _in_any_case(SECRET_NAME)}}}
     kafka = {"type": "object", "properties": {"bootstrap_servers": {"type": "string", "minLength": 1}}}
     return {"type": "object", "required": list(endpoints), "properties": {**endpoints, "kafka": kafka}}
+
+
+def _partial(schema: Any, definitions: Mapping[str, Any]) -> Any:
+    """Returns a schema without required keys, also in its parts. A definition that has none stays a reference."""
+    if isinstance(schema, list):
+        return [_partial(item, definitions) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if "$ref" in schema:
+        definition = definitions[schema["$ref"].rpartition("/")[2]]
+        partial = _partial(definition, definitions)
+        return schema if partial == definition else partial
+    return {key: _partial(value, definitions) for key, value in schema.items() if key != "required"}
 
 
 def _in_any_case(expression: re.Pattern[str]) -> str:

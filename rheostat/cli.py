@@ -99,7 +99,8 @@ for panel, command, example in (
     (_TRY, demo.demo, "rheostat demo --keep"),
     (_TRY, replay.replay, "rheostat replay --from -2h"),
 ):
-    app.command(rich_help_panel=panel, **with_example(example))(command)
+    all_clusters = command in (run.run, run.collect, run.stream, run.learn)
+    app.command(rich_help_panel=panel, **with_example(example, all_clusters=all_clusters))(command)
 for panel, name, group in (
     (_WATCH, "throttles", throttles.app),
     (_WATCH, "journal", journal.app),

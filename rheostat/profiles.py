@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from rheostat.config.settings import Settings
+from rheostat.metrics_cluster import metrics_client, metrics_consumer
 from streaming.shared.contract import BrokerProfile
-from streaming.shared.kafka import consumer
 from streaming.shared.kafka.cluster import ClusterClient
 from tuner.core.forecast import why_unusable
 from tuner.runtime.observe.profiles_reader import ProfilesReader
@@ -24,9 +24,10 @@ class UsableProfiles:
 def read_profiles(client: ClusterClient, settings: Settings) -> dict[int, BrokerProfile]:
     """Returns the newest profile of each broker, however old; empty if the topic does not exist or cannot be read."""
     topic = settings.topic_names().profiles
-    if not client.partitions([topic]):
-        return {}
-    reader = consumer(settings.kafka, "rheostat-profiles")
+    with metrics_client(client, settings) as metrics:
+        if not metrics.partitions([topic]):
+            return {}
+    reader = metrics_consumer(settings, "rheostat-profiles")
     try:
         profiles = ProfilesReader(reader, topic, settings.cluster)
         profiles.poll()

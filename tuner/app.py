@@ -29,6 +29,7 @@ from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.lease import Lease, lease_group
 from streaming.shared.teardown import named_teardown
 from streaming.shared.thread_watch import ThreadWatch
+from tuner.api.api_state import OtherPages
 from tuner.api.health import TunerHealth
 from tuner.api.load_history import load_history
 from tuner.api.metrics import make_registry
@@ -151,6 +152,8 @@ def run_tuner(
     settings: TunerSettings,
     stop: threading.Event,
     *,
+    metrics_kafka: KafkaSettings | None = None,
+    other_pages: OtherPages = (),
     partition_limits: PartitionLimits | None = None,
     hooks: TunerHooks | None = None,
     clock: Clock | None = None,
@@ -158,6 +161,10 @@ def run_tuner(
     """Runs until ``stop`` is set. While the cluster does not answer, it tries again with increasing pauses.
 
     One tuner of a cluster holds the lease and acts; the others stand by. A tuner in a dry run needs no lease.
+
+    Args:
+        metrics_kafka: the cluster with signals, history and profiles, if it is another.
+        other_pages: name and status page of each other cluster.
 
     Raises:
         PortError: the server cannot listen on its port.
@@ -186,6 +193,7 @@ def run_tuner(
                 status.cruise_control,
             ),
             KafkaOrderService(kafka, topics.orders, cluster, status.observers.orders, clock.wall_s),
+            other_pages=other_pages,
             cycle_s=settings.cycle_s,
             clock=clock,
         )
@@ -196,12 +204,17 @@ def run_tuner(
         client = ClusterClient(kafka, "rheostat-tuner")
         cleanups.callback(named_teardown("admin client", client.close))
         standby = Standby(client, status.throttles, stop)
-        if not standby.wait_for_topics(topics, acts=not settings.dry_run):
+        signals_kafka = metrics_kafka or kafka
+        if not standby.wait_for_topics(topics, acts=not settings.dry_run, has_signals=signals_kafka == kafka):
             return
-        signals = signal_reader(cleanups, cluster, kafka, topics, status.throttles, clock)
-        profiles_watch(cleanups, cluster, kafka, topics, status.throttles, signals, status.weeks)
+        signals = standby.try_until_connected(
+            partial(signal_reader, cleanups, cluster, signals_kafka, topics, status.throttles, clock)
+        )
+        if signals is None:
+            return
+        profiles_watch(cleanups, cluster, signals_kafka, topics, status.throttles, signals, status.weeks)
         status.observers.on_new_cycle(lambda: status.mutations.update(signals, clock.now_ms()))
-        history_follower(cleanups, kafka, topics, status.weeks, clock)
+        history_follower(cleanups, signals_kafka, topics, status.weeks, clock)
         orders = orders_reader(cleanups, cluster, kafka, topics, status.throttles, clock, dry_run=settings.dry_run)
         leadership: tuple[Lease, JournalTopic] | None = None
         if not settings.dry_run:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric
@@ -11,6 +11,7 @@ from prometheus_client.registry import Collector
 
 from learning.runtime.learn_counts import LearnCounts
 from streaming.shared.contract.profiles import HORIZONS_H, BrokerProfile, ChangeEvent
+from streaming.shared.metric_def import MetricDef
 from streaming.shared.metric_defs import LearnMetric
 from streaming.shared.metric_page import Labels, metric_family
 
@@ -25,39 +26,55 @@ Values = dict[Labels, float]
 class LearnCollector(Collector):
     """Turns counts, profiles and events into Prometheus metrics, for prometheus_client's registry."""
 
-    def __init__(self, cluster: str, counts: LearnCounts, wall_clock: Callable[[], float] = time.time) -> None:
-        self._cluster = cluster
+    def __init__(self, counts: Mapping[str, LearnCounts], wall_clock: Callable[[], float] = time.time) -> None:
+        """
+        Args:
+            counts: by cluster.
+        """
         self._counts = counts
         self._wall_clock = wall_clock
 
     def collect(self) -> Iterator[Metric]:
-        counts, labels = self._counts, (self._cluster,)
-        if counts.learned_to_s is not None:
-            yield metric_family(LearnMetric.LEARNED_TO, {labels: counts.learned_to_s})
-        for definition, value in (
-            (LearnMetric.LEARN_SECONDS, counts.learn_s),
-            (LearnMetric.BROKERS, len(counts.profiles)),
-            (LearnMetric.PERIODS, counts.records),
-            (LearnMetric.REFUSED, counts.refused),
-            (LearnMetric.WRITTEN, counts.written),
-            (LearnMetric.FAILED, counts.failed),
-        ):
-            yield metric_family(definition, {labels: float(value)})
-        left_out = {"broker": counts.brokers_left_out, "tenant": counts.tenants_left_out}
-        yield metric_family(LearnMetric.LEFT_OUT, {(*labels, kind): float(value) for kind, value in left_out.items()})
+        learned_to_s: Values = {
+            (cluster,): counts.learned_to_s
+            for cluster, counts in self._counts.items()
+            if counts.learned_to_s is not None
+        }
+        if learned_to_s:
+            yield metric_family(LearnMetric.LEARNED_TO, learned_to_s)
+        for definition, value in _VALUES:
+            yield metric_family(
+                definition, {(cluster,): float(value(counts)) for cluster, counts in self._counts.items()}
+            )
+        left_out: Values = {}
+        for cluster, counts in self._counts.items():
+            left_out[cluster, "broker"] = float(counts.brokers_left_out)
+            left_out[cluster, "tenant"] = float(counts.tenants_left_out)
+        yield metric_family(LearnMetric.LEFT_OUT, left_out)
         now_ms = round(self._wall_clock() * 1000)
-        yield from _profile_families(counts.profiles, now_ms)
-        yield from _event_families(counts.events, now_ms)
+        yield from _profile_families(tuple(p for counts in self._counts.values() for p in counts.profiles), now_ms)
+        yield from _event_families(tuple(e for counts in self._counts.values() for e in counts.events), now_ms)
 
 
-def learn_registry(cluster: str, counts: LearnCounts, process_metrics: Collector) -> CollectorRegistry:
+_VALUES: tuple[tuple[MetricDef, Callable[[LearnCounts], float]], ...] = (
+    (LearnMetric.LEARN_SECONDS, lambda counts: counts.learn_s),
+    (LearnMetric.BROKERS, lambda counts: len(counts.profiles)),
+    (LearnMetric.PERIODS, lambda counts: counts.records),
+    (LearnMetric.REFUSED, lambda counts: counts.refused),
+    (LearnMetric.WRITTEN, lambda counts: counts.written),
+    (LearnMetric.FAILED, lambda counts: counts.failed),
+)
+
+
+def learn_registry(counts: Mapping[str, LearnCounts], process_metrics: Collector) -> CollectorRegistry:
     """Returns a Prometheus registry with the metrics of `rheostat learn`.
 
     Args:
+        counts: by cluster.
         process_metrics: the metrics that every process has (``ProcessMetricsCollector``).
     """
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(LearnCollector(cluster, counts))
+    registry.register(LearnCollector(counts))
     registry.register(process_metrics)
     return registry
 

@@ -46,6 +46,7 @@ class LearnLoop:
             published: the profiles topic. It is read once, so that unchanged records are not written again.
         """
         self._cluster = cluster
+        self._log = log.bind(cluster=cluster)
         # The topic also has records of other clusters, and the stream's records about its own progress.
         self._key_prefix = f"{cluster}|".encode()
         self._history = history
@@ -71,7 +72,7 @@ class LearnLoop:
                 has_read = self._read(stop)
                 retry_s = _RETRY_S_MIN
             except KAFKA_ERRORS as error:
-                log.warning("the history cannot be read; trying again", error=str(error), in_s=retry_s)
+                self._log.warning("the history cannot be read; trying again", error=str(error), in_s=retry_s)
                 on_step(False)
                 stop.wait(retry_s)
                 retry_s = min(_RETRY_S_MAX, 2 * retry_s)
@@ -130,7 +131,7 @@ class LearnLoop:
         if (
             self._counts.refused == 1
         ):  # Only the first refusal is logged, because a hostile client could otherwise fill the disk.
-            log.warning(
+            self._log.warning(
                 "a record of the history is left out; further ones are only counted",
                 offset=record.offset,
                 reason=reason,
@@ -176,14 +177,14 @@ class LearnLoop:
         self._note_left_out(*self._book.left_out())
         counts.profiles = tuple(p for p in self._unwritten or () if isinstance(p, BrokerProfile))
         counts.events = tuple(p for p in self._unwritten or () if isinstance(p, ChangeEvent))
-        log.info("learned", to_s=counts.learned_to_s, brokers=len(counts.profiles), took_s=round(took_s, 2))
+        self._log.info("learned", to_s=counts.learned_to_s, brokers=len(counts.profiles), took_s=round(took_s, 2))
 
     def _note_left_out(self, brokers: int, tenants: int) -> None:
         counts = self._counts
         is_new = (brokers and not counts.brokers_left_out) or (tenants and not counts.tenants_left_out)
         counts.brokers_left_out, counts.tenants_left_out = brokers, tenants
         if is_new:
-            log.warning(
+            self._log.warning(
                 "the history has more brokers or tenants than learn can keep; those with the fewest periods have no profile "
                 "and no events. Check who may write to the signals and the history, and whether client ids contain names of "
                 "pods",

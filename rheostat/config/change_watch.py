@@ -17,7 +17,8 @@ from pathlib import Path
 
 import structlog
 
-from rheostat.config.settings import Settings, load_settings
+from rheostat.config.clusters import ClusterSettings
+from rheostat.config.settings import Settings, load_file, load_settings
 from rheostat.console.logs import LogLevel, set_log_level
 from rheostat.errors import BadInputError
 from streaming.shared.file_stamp import file_stamp
@@ -34,21 +35,44 @@ RELOADABLE = frozenset(
 
 _TUNER = "tune"
 _CONNECTION = frozenset({"cluster", "kafka", "topics"})
-# The sections that each process uses, besides the log level. The tuner uses all of them.
+# The sections that each process uses, besides the log level. The tuner uses all of them. "clusters": that a cluster is added or
+# removed, and "clusters.kafka": the connection of one of several clusters.
 _SECTIONS_OF: Mapping[str, frozenset[str]] = {
-    "run": frozenset(),
-    "collect": _CONNECTION | {"collector"},
+    "run": frozenset({"clusters"}),
+    "collect": _CONNECTION | {"collector", "clusters", "clusters.kafka", "clusters.collector"},
     "stream": _CONNECTION | {"collector", "stream"},
-    "learn": _CONNECTION | {"learn"},
+    "learn": _CONNECTION | {"learn", "clusters"},
 }
 
 
 def changed_keys(before: Settings, after: Settings) -> list[str]:
     """Returns what differs: single keys of the tuner's section, and the names of other sections."""
-    other_sections = [name for name in Settings.model_fields if name != "tuner"]
+    other_sections = [name for name in Settings.model_fields if name not in ("tuner", "clusters")]
     sections = [name for name in other_sections if getattr(before, name) != getattr(after, name)]
+    if before.metrics_kafka != after.metrics_kafka and "kafka" not in sections:
+        sections.append("kafka")
+    if before.other_pages != after.other_pages:
+        sections.append("clusters")  # The settings of one cluster name the others only in this way.
     keys = [name for name in TunerSettings.model_fields if getattr(before.tuner, name) != getattr(after.tuner, name)]
-    return [*sections, *(f"tuner.{name}" for name in keys)]
+    return [*sections, *(f"tuner.{name}" for name in keys), *_changes_of_clusters(before, after)]
+
+
+def _changes_of_clusters(before: Settings, after: Settings) -> list[str]:
+    """Returns the sections that differ in each cluster; "clusters" if the clusters themselves are others."""
+    if before.clusters.keys() != after.clusters.keys():
+        return ["clusters"]
+    return [
+        f"clusters.{name}.{section}"
+        for name, cluster in before.clusters.items()
+        for section in ClusterSettings.model_fields
+        if getattr(cluster, section) != getattr(after.clusters[name], section)
+    ]
+
+
+def _section_of(change: str) -> str:
+    """Returns the section of a change, as ``_SECTIONS_OF`` names it."""
+    section, _, rest = change.partition(".")
+    return f"{section}.{rest.rpartition('.')[2]}" if section == "clusters" and rest else section
 
 
 class ConfigWatch:
@@ -138,7 +162,7 @@ class ConfigWatch:
             if self._part == _TUNER:
                 need_restart = [key for key in changed if key not in RELOADABLE]
             else:
-                need_restart = [key for key in changed if key.partition(".")[0] in _SECTIONS_OF[self._part]]
+                need_restart = [key for key in changed if _section_of(key) in _SECTIONS_OF[self._part]]
             if new is None or need_restart:
                 self._reloads_refused += 1
                 self._new_settings = None
@@ -197,7 +221,8 @@ class ConfigWatch:
             is_requested: a reload was requested, so the caller logs whether a change is applied.
         """
         try:
-            new = load_settings(self._path, self._environ)
+            load = load_settings if self._part == _TUNER else load_file
+            new = load(self._path, self._environ)
         except BadInputError as error:
             log.error(
                 "the settings file has changed and is invalid: the next start would fail. The running settings stay in use",

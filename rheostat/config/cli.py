@@ -21,24 +21,24 @@ if TYPE_CHECKING:
 app = typer.Typer(cls=PlainGroup, help="Checks, shows and explains the settings.", no_args_is_help=True)
 
 
-@app.command("check", **with_example("rheostat config check --config rheostat.yaml"))
+@app.command("check", **with_example("rheostat config check --config rheostat.yaml", all_clusters=True))
 def check(config: Config) -> None:
     """Checks the settings file.
 
     Exit code 2: the file has faults, and each is printed.
     """
-    from rheostat.config.settings import load_settings
+    from rheostat.config.settings import load_file
 
-    load_settings(config)
+    load_file(config)
     out(f"{config}: no faults")
 
 
-@app.command("show", **with_example("rheostat config show --config rheostat.yaml"))
+@app.command("show", **with_example("rheostat config show --config rheostat.yaml", all_clusters=True))
 def show(config: Config) -> None:
     """Prints all settings as JSON, with defaults and environment variables; passwords are hidden."""
-    from rheostat.config.settings import load_settings
+    from rheostat.config.settings import load_file
 
-    out(load_settings(config).model_dump_json(indent=2))
+    out(load_file(config).model_dump_json(indent=2))
 
 
 @app.command("schedule", **with_example("rheostat config schedule --config rheostat.yaml --next 7d"))

@@ -38,6 +38,7 @@ Other environment variables:
 |---|---|
 | `RHEOSTAT_CACHE_DIR` | folder of the JVM artifacts |
 | `RHEOSTAT_STATE_DIR` | folder with the addresses of a running lab and, for health checks, of the tuner |
+| `RHEOSTAT_CHOSEN_CLUSTER` | the cluster of a command, like `--cluster` |
 | `RHEOSTAT_IVY_SETTINGS` | an Ivy settings file, to download the JVM artifacts from a mirror of Maven Central |
 | `JAVA_HOME` | folder of the Java installation |
 """
@@ -110,6 +111,7 @@ def _kind(annotation: Any) -> str:
         "int": "whole number",
         "float": "number",
         "bool": "true, false",
+        "ClusterSettings": "overrides",
     }
     name = str(annotation.__name__)
     return names.get(name, name)

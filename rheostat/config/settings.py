@@ -5,22 +5,36 @@ the key, the line and the expected value.
 
 A credential is a file in the folder that systemd names in ``CREDENTIALS_DIRECTORY``. The file's name is a key, such as
 ``kafka.sasl_password``, and its content is the value. Files with other names, such as certificates, are no settings.
+
+A file may describe several clusters (clusters.py). ``load_file`` returns the settings of the processes that serve all of them, and
+``load_settings`` those of one cluster. For a file of one cluster both are the same.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple
 from pathlib import Path
 from types import UnionType
 from typing import Any, Union, get_args, get_origin
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
 
 from learning.settings import LearnSettings
+from rheostat.config.clusters import (
+    NAME_PATTERN,
+    ClusterSettings,
+    complete_entries,
+    entries_in,
+    entry_faults,
+    is_repeated,
+    variable_names,
+)
+from rheostat.config.merge import merge
 from rheostat.config.yaml_file import YamlFile
+from rheostat.console.cluster_option import VARIABLE as CLUSTER_VARIABLE
 from rheostat.console.logs import LogLevel
 from rheostat.errors import BadInputError
 from streaming.collector.settings import CollectorSettings
@@ -34,7 +48,14 @@ ENV_PREFIX = "RHEOSTAT_"
 ENV_DELIMITER = "__"
 CREDENTIALS_VARIABLE = "CREDENTIALS_DIRECTORY"
 # Environment variables of rheostat that are not settings.
-_ENV_NOT_SETTINGS = {"RHEOSTAT_CACHE_DIR", "RHEOSTAT_STATE_DIR", "RHEOSTAT_IVY_SETTINGS", "RHEOSTAT_CONFIG"}
+_ENV_NOT_SETTINGS = {
+    "RHEOSTAT_CACHE_DIR",
+    "RHEOSTAT_STATE_DIR",
+    "RHEOSTAT_IVY_SETTINGS",
+    "RHEOSTAT_CONFIG",
+    CLUSTER_VARIABLE,
+}
+_CLUSTERS = "clusters"
 _SCALARS = {"cluster"}  # Top-level keys that are not sections.
 # Settings whose value is a mapping or a list.
 _STRUCTURED = {
@@ -76,10 +97,15 @@ class Settings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     cluster: str = Field(
-        pattern=r"^[A-Za-z0-9._-]{1,100}$",
+        pattern=NAME_PATTERN,
         description="a name for the cluster, which is in every record key, metric and log line; required",
     )
     kafka: KafkaSettings = Field(description="how to reach the cluster")
+    clusters: dict[str, ClusterSettings] = Field(
+        default_factory=dict,
+        description="several clusters: the keys in which each differs, in the sections kafka, collector, limits and tuner. "
+        "`cluster` and `kafka` are then the name and the connection of the metrics cluster",
+    )
     topics: TopicSettings = Field(default_factory=TopicSettings, description="rheostat's own topics")
     collector: CollectorSettings = Field(default_factory=CollectorSettings, description="what is measured, how often")
     stream: StreamSettings = Field(description="how signals are made from metrics")
@@ -87,6 +113,8 @@ class Settings(BaseModel):
     tuner: TunerSettings = Field(description="what the tuner may do")
     learn: LearnSettings = Field(default_factory=LearnSettings, description="what is learned from the history")
     log: LogSettings = Field(default_factory=LogSettings, description="what the processes log")
+    _metrics_cluster: tuple[str, KafkaSettings] | None = PrivateAttr(default=None)  # None: the watched cluster.
+    _other_pages: tuple[tuple[str, str], ...] = PrivateAttr(default=())
 
     @model_validator(mode="after")
     def _check_sections_fit(self) -> Settings:
@@ -103,12 +131,13 @@ class Settings(BaseModel):
                     f"with stream.master {self.stream.master}, Spark's executors on other machines cannot use the tokens that this "
                     f"machine fetches: set {key}.sasl_oauth_token_file, a file that exists on all of these machines"
                 )
+        connections += [(f"clusters.{name}.kafka", entry.kafka) for name, entry in self.clusters.items()]
         keytabs = [(key, kafka.sasl_kerberos_keytab) for key, kafka in connections if kafka.uses_kerberos]
         for key, keytab in keytabs:
             if keytab != keytabs[0][1]:
                 raise ValueError(
                     f"{key}.sasl_kerberos_keytab differs from that of {keytabs[0][0]}, but the Kerberos library has one keytab for "
-                    "a whole process: use the same keytab, with one principal for both clusters"
+                    "a whole process: use the same keytab, with one principal for all clusters"
                 )
         own_topics = self.topic_names()
         for i, source in enumerate(self.stream.sources):
@@ -121,8 +150,67 @@ class Settings(BaseModel):
     def topic_names(self) -> Topics:
         return Topics.with_prefix(self.topics.prefix)
 
+    @property
+    def metrics_kafka(self) -> KafkaSettings:
+        """The connection to the metrics cluster, which has the topics of samples, signals, history and profiles."""
+        return self.kafka if self._metrics_cluster is None else self._metrics_cluster[1]
+
+    @property
+    def metrics_cluster(self) -> str:
+        """The name of the metrics cluster, under which the shared processes have their leases."""
+        return self.cluster if self._metrics_cluster is None else self._metrics_cluster[0]
+
+    @property
+    def has_own_metrics_cluster(self) -> bool:
+        """Whether the metrics cluster is another cluster than the watched one."""
+        return self.metrics_cluster != self.cluster
+
+    @property
+    def other_pages(self) -> tuple[tuple[str, str], ...]:
+        """Name and page of each other cluster of the file."""
+        return self._other_pages
+
+    def for_each_cluster(self) -> list[Settings]:
+        """Returns the settings of each cluster; of a file of one cluster, these settings."""
+        return [self.for_cluster(name) for name in self.clusters] or [self]
+
+    def for_cluster(self, name: str) -> Settings:
+        """Returns the settings of one of several clusters."""
+        entry = self.clusters[name]
+        sections = {section: getattr(entry, section) for section in ClusterSettings.model_fields}
+        settings = self.model_copy(update={**sections, "cluster": name, "clusters": {}})
+        settings._metrics_cluster = (self.cluster, self.kafka)
+        settings._other_pages = tuple(
+            (other, entry.tuner.http.page) for other, entry in self.clusters.items() if other != name
+        )
+        return settings
+
 
 def load_settings(path: Path, environ: Mapping[str, str] | None = None) -> Settings:
+    """Returns the checked settings of one cluster. Of several clusters, the option --cluster has chosen one.
+
+    Raises:
+        BadInputError: the text has all faults of the file, one per line; or no cluster is chosen, or an unknown one.
+    """
+    environ = os.environ if environ is None else environ
+    return choose_cluster(load_file(path, environ), environ.get(CLUSTER_VARIABLE), str(path))
+
+
+def choose_cluster(settings: Settings, name: str | None, file: str) -> Settings:
+    """Returns the settings of the cluster with this name. None: of the only cluster.
+
+    Raises:
+        BadInputError: the file has no such cluster, or has several and none is named.
+    """
+    names = list(settings.clusters) or [settings.cluster]
+    if name is None and len(names) > 1:
+        raise BadInputError(f"{file} has several clusters: name one with --cluster, of {', '.join(names)}")
+    if name is not None and name not in names:
+        raise BadInputError(f"--cluster {name}: {file} has no cluster of this name; it has {', '.join(names)}")
+    return settings.for_cluster(name or names[0]) if settings.clusters else settings
+
+
+def load_file(path: Path, environ: Mapping[str, str] | None = None) -> Settings:
     """Returns the checked settings of a file and of the environment.
 
     Raises:
@@ -138,18 +226,28 @@ def load_settings(path: Path, environ: Mapping[str, str] | None = None) -> Setti
 
 
 def parse_settings(text: str, name: str, environ: Mapping[str, str]) -> Settings:
-    """Returns the checked settings; ``name`` is the file's name in error messages. Raises as ``load_settings`` does."""
+    """Returns the checked settings; ``name`` is the file's name in error messages. Raises as ``load_file`` does."""
     file = YamlFile(text, name, may_be_empty=True)
     variables: dict[tuple[str, ...], str] = {}
-    merged = _merge(file.body, _from_environment(environ, variables))
-    merged = _merge(merged, _from_credentials(environ, variables))
+    cluster_names = list(entries_in(file.body))
+    merged = merge(file.body, _from_environment(environ, variables, cluster_names))
+    merged = merge(merged, _from_credentials(environ, variables, cluster_names))
     try:
-        return Settings.model_validate(merged)
+        settings = Settings.model_validate(complete_entries(merged))
     except ValidationError as error:
-        raise BadInputError("\n".join(file.faults(error, Settings, variables))) from error
+        shared_faults = {(fault["loc"], fault["msg"]) for fault in error.errors()}
+        faults = file.faults(
+            error, Settings, variables, lambda fault: is_repeated(fault, shared_faults, entries_in(merged))
+        )
+        raise BadInputError("\n".join(faults)) from error
+    if faults := [file.fault(*fault) for fault in entry_faults(settings, entries_in(merged))]:
+        raise BadInputError("\n".join(faults))
+    return settings
 
 
-def _from_environment(environ: Mapping[str, str], variables: dict[tuple[str, ...], str]) -> dict[str, Any]:
+def _from_environment(
+    environ: Mapping[str, str], variables: dict[tuple[str, ...], str], cluster_names: Sequence[str]
+) -> dict[str, Any]:
     """Returns the settings in the environment: ``{"tuner": {"dry_run": "true"}}`` for ``RHEOSTAT_TUNER__DRY_RUN=true``.
 
     A variable for a mapping or a list has JSON as its value.
@@ -158,12 +256,15 @@ def _from_environment(environ: Mapping[str, str], variables: dict[tuple[str, ...
         variables: this function adds each key that a variable sets, with the text for error messages that names the variable.
     """
     values: dict[str, Any] = {}
+    names = variable_names(cluster_names)
     for variable, text in environ.items():
         keys = variable.removeprefix(ENV_PREFIX).lower().split(ENV_DELIMITER)
         # Other variables may have the same prefix: Kubernetes sets RHEOSTAT_SERVICE_HOST for a service named rheostat.
         is_setting = variable.startswith(ENV_PREFIX) and variable not in _ENV_NOT_SETTINGS
         if not is_setting or (len(keys) == 1 and keys[0] not in _SCALARS):
             continue
+        if keys[0] == _CLUSTERS:
+            keys[1] = _known_cluster(names.get(keys[1]), f"environment: {variable}", cluster_names)
         section = values
         for key in keys[:-1]:
             section = section.setdefault(key, {})
@@ -172,11 +273,21 @@ def _from_environment(environ: Mapping[str, str], variables: dict[tuple[str, ...
                     f"environment: {variable} sets a part of a value that another variable sets as a whole: give only one of them"
                 )
         variables[tuple(keys)] = f"environment: {variable}"
-        section[keys[-1]] = _parse_structure(text, variable) if tuple(keys) in _STRUCTURED else text
+        shared_keys = tuple(keys[2:] if keys[0] == _CLUSTERS else keys)
+        section[keys[-1]] = _parse_structure(text, variable) if shared_keys in _STRUCTURED else text
     return values
 
 
-def _from_credentials(environ: Mapping[str, str], variables: dict[tuple[str, ...], str]) -> dict[str, Any]:
+def _known_cluster(name: str | None, source: str, cluster_names: Sequence[str]) -> str:
+    if name is None:
+        known = f"it has {', '.join(cluster_names)}" if cluster_names else "it has no `clusters`"
+        raise BadInputError(f"{source}: the file has no cluster of this name; {known}")
+    return name
+
+
+def _from_credentials(
+    environ: Mapping[str, str], variables: dict[tuple[str, ...], str], cluster_names: Sequence[str]
+) -> dict[str, Any]:
     """Returns the settings in the folder of credentials; arguments and errors as for ``_from_environment``."""
     folder = environ.get(CREDENTIALS_VARIABLE)
     if not folder:
@@ -190,6 +301,10 @@ def _from_credentials(environ: Mapping[str, str], variables: dict[tuple[str, ...
         keys = tuple(file.name.split("."))
         if len(keys) < 2 or keys[0] not in Settings.model_fields:
             continue
+        if keys[0] == _CLUSTERS:  # The name of a cluster may have dots.
+            name = next((name for name in cluster_names if file.name.startswith(f"{_CLUSTERS}.{name}.")), None)
+            name = _known_cluster(name, f"credential {file.name}", cluster_names)
+            keys = (_CLUSTERS, name, *file.name.removeprefix(f"{_CLUSTERS}.{name}.").split("."))
         try:
             text = file.read_text(encoding="utf-8").rstrip("\r\n")
         except OSError as error:
@@ -211,15 +326,6 @@ def _parse_structure(text: str, variable: str) -> Any:
         return yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise BadInputError(f"environment: {variable}: expected JSON, a mapping or a list") from error
-
-
-def _merge(base: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the values of both; where both have a value that is not a mapping, that of ``overrides``."""
-    merged = dict(base)
-    for key, value in overrides.items():
-        old = merged.get(key)
-        merged[key] = _merge(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
-    return merged
 
 
 def item_model(annotation: Any) -> type[BaseModel] | None:

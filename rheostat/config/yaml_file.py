@@ -5,7 +5,7 @@ Invariant: a repeated key is an error, because the YAML parser would silently ta
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Annotated, Any, TypeVar, get_args, get_origin
 
@@ -58,15 +58,17 @@ class YamlFile:
         error: ValidationError,
         model: type[BaseModel],
         variables: Mapping[tuple[str, ...], str] = MappingProxyType({}),
+        is_repeated: Callable[[Any], bool] = lambda _: False,
     ) -> list[str]:
         """Returns an error line for each fault that pydantic found.
 
         Args:
             model: the model of the whole file.
             variables: names the environment variable or the credential of each key that was set outside the file.
+            is_repeated: whether a fault has been reported at another place.
         """
         # If an item of a list is wrong, pydantic also reports that the list is too short. Only an empty list really is too short.
-        faults = (f for f in error.errors() if not (f["type"] == "too_short" and f["input"]))
+        faults = (f for f in error.errors() if not (f["type"] == "too_short" and f["input"]) and not is_repeated(f))
         return [f"{self._source(fault, variables)}: {self._fault_text(fault, model)}" for fault in faults]
 
     def _source(self, fault: Any, variables: Mapping[tuple[str, ...], str]) -> str:
@@ -154,12 +156,14 @@ def _without_tags(loc: Path, body: Any) -> Path:
 
 def _models_at(model: type[BaseModel], loc: Path) -> list[type[BaseModel]]:
     """Returns the models that are possible at this path: several if the path does not decide between the types of a union."""
-    models = [model]
+    models, is_name = [model], False
     for part in loc:
-        if isinstance(part, int):
-            continue  # The model of a list's items is found by the key of the list.
+        if isinstance(part, int) or is_name:
+            is_name = False
+            continue  # The model of the items of a list or mapping is found by the key of the list or mapping.
         fields = [m.model_fields[part] for m in models if part in m.model_fields]
         if fields:
+            is_name = any(get_origin(field.annotation) is dict for field in fields)
             models = [inner for field in fields for inner in _models_in(field.annotation)]
         else:
             models = [m for m in models if part in _tags(m)]

@@ -6,6 +6,8 @@ from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
 
+from rheostat.console.cluster_option import add_cluster_option, chosen_cluster
+
 
 class PlainCommand(TyperCommand):
     """A command whose help shows flags without a type."""
@@ -16,7 +18,16 @@ class PlainCommand(TyperCommand):
 
 
 class PlainGroup(TyperGroup):
-    """A group of commands whose help shows flags without a type."""
+    """A group of commands whose help shows flags without a type. It takes --cluster if it takes --config itself."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        add_cluster_option(self.params)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Runs the group and its command, for the chosen cluster."""
+        with chosen_cluster(ctx):
+            return super().invoke(ctx)
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Returns the parameters with `--help`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
@@ -78,7 +78,8 @@ def rights(client: ReassignmentClient, brokers: list[int], settings: Settings, *
         create: also test rights whose test may let Kafka create an internal topic.
     """
     example_rates = {broker: {kafka_names.LEADER_RATE: "1000000"} for broker in brokers}
-    own_topic, lease = settings.topic_names().metrics, lease_group(settings.cluster)
+    names, lease = settings.topic_names(), lease_group(settings.cluster)
+    own_topic = names.journal if settings.has_own_metrics_cluster else names.metrics
     groups, transactions = kafka_names.GROUPS_TOPIC, kafka_names.TRANSACTIONS_TOPIC
 
     def read_log_sizes() -> None:
@@ -140,14 +141,29 @@ def rights(client: ReassignmentClient, brokers: list[int], settings: Settings, *
             continue
         finding = _test_right(test, settings.kafka)
         yield _advice_in_dry_run(finding) if settings.tuner.dry_run else finding
-    for part in ("collect", "stream"):
-        group = lease_group(settings.cluster, part)
-        purpose = f"run `rheostat {part}` on two hosts, one of them on standby"
-        test = _RightTest(f"Read on Group {group}", purpose, partial(client.may_join, group), groups)
-        yield _not_tested(test) if is_skipped(test) else _as_advice(_test_right(test, settings.kafka), _ONE_HOST)
+    if not settings.has_own_metrics_cluster:
+        yield from leases_of_shared_parts(client, settings, create=create)
     quotas = settings.tuner.mutation_quota
     if quotas is not None and quotas.objective.create_probe_p90_ms_max is not None:
         yield _probe_right(brokers, settings.kafka, settings.topic_names().journal)
+
+
+def leases_of_shared_parts(client: ClusterClient, settings: Settings, *, create: bool) -> Iterator[Finding]:
+    """Tests the rights on the leases of collector and stream, which are in the metrics cluster.
+
+    Args:
+        client: of the metrics cluster.
+        create: also test the rights if Kafka creates an internal topic for the test.
+    """
+    groups = kafka_names.GROUPS_TOPIC
+    for part in ("collect", "stream"):
+        group = lease_group(settings.metrics_cluster, part)
+        purpose = f"run `rheostat {part}` on two hosts, one of them on standby"
+        test = _RightTest(f"Read on Group {group}", purpose, partial(client.may_join, group), groups)
+        if not create and not _exists(client, groups):
+            yield _not_tested(test)
+        else:
+            yield _as_advice(_test_right(test, settings.metrics_kafka), _ONE_HOST)
 
 
 def _advice_in_dry_run(finding: Finding) -> Finding:
@@ -217,20 +233,24 @@ def _missing_right(check: str, purpose: str, error: MissingPermission, kafka: Ka
     )
 
 
-def topics(client: ClusterClient, settings: Settings, *, create: bool) -> Iterator[Finding]:
-    """Checks rheostat's own topics, and the rights on those that exist.
+def topics(
+    client: ClusterClient, settings: Settings, kafka: KafkaSettings, used: Collection[str], *, create: bool
+) -> Iterator[Finding]:
+    """Checks rheostat's own topics in one cluster, and the rights on those that exist.
 
     Args:
+        kafka: the connection of ``client``.
+        used: the topics that this cluster has.
         create: missing topics are created; otherwise only the right to create them is tested, and nothing changes.
     """
     names = settings.topic_names()
-    specs = topic_specs(names)
+    specs = [spec for spec in topic_specs(names) if spec.name in used]
     try:
         missing = missing_topics(client, specs)
         create_topics(client, names, missing, validate_only=not create)
         complaints = topic_complaints(client, names, [spec for spec in specs if spec not in missing])
     except MissingPermission as error:
-        yield Finding(_OWN_TOPICS, FindingVerdict.FAILED, str(error), grant(error.right, settings.kafka))
+        yield Finding(_OWN_TOPICS, FindingVerdict.FAILED, str(error), grant(error.right, kafka))
         return
     except ClusterError as error:
         yield Finding(_OWN_TOPICS, FindingVerdict.FAILED, str(error), "see the brokers' logs")
@@ -258,9 +278,7 @@ def topics(client: ClusterClient, settings: Settings, *, create: bool) -> Iterat
     for topic, operations in sorted(client.missing_operations(present).items()):
         for operation in operations:
             right = f"{operation} on Topic {topic}"
-            finding = Finding(
-                f"right: {right}", FindingVerdict.FAILED, f"missing right: {right}", grant(right, settings.kafka)
-            )
+            finding = Finding(f"right: {right}", FindingVerdict.FAILED, f"missing right: {right}", grant(right, kafka))
             only_for = optional_reads.get(topic) if operation == "Read" else None
             yield finding if only_for is None else _as_advice(finding, only_for)
 

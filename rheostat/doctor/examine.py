@@ -8,12 +8,12 @@ nothing. Only ``--create`` makes a change: it creates rheostat's own topics if t
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, astuple
 from typing import Any
 
 from rheostat.config.settings import Settings
 from rheostat.doctor.agents import agents
-from rheostat.doctor.cluster import connection, names_on_record, quota_window, rights, topics
+from rheostat.doctor.cluster import connection, leases_of_shared_parts, names_on_record, quota_window, rights, topics
 from rheostat.doctor.cordons import cordons
 from rheostat.doctor.findings import Finding, FindingVerdict
 from rheostat.doctor.kafka_version import kafka_version
@@ -59,22 +59,39 @@ def examine(settings: Settings, *, create: bool = False) -> Iterator[Finding]:
         yield Finding(_REACHABILITY, FindingVerdict.OK, f"brokers {ids} at {kafka.bootstrap_servers}")
         yield from kafka_version(client, sorted(brokers), settings)
         # The topics come first, because rights on topics are tested on a topic that exists.
-        yield from topics(client, settings, create=create)
+        names = settings.topic_names()
+        own_topics = names.of_tuner if settings.has_own_metrics_cluster else astuple(names)
+        yield from topics(client, settings, kafka, own_topics, create=create)
         yield from names_on_record(settings, sorted(brokers))
         yield from rights(client, sorted(brokers), settings, create=create)
-        yield from writers(client, settings)
+        yield from writers(client, settings, kafka, own_topics)
         yield from quota_window(client, sorted(brokers))
         yield from cordons(client, sorted(brokers), settings)
         yield from leftover_throttles(client, settings)
         yield from leftover_trials(client, settings)
         for source in settings.stream.sources:
-            if source.kafka is None:
+            if source.kafka is None and not settings.has_own_metrics_cluster:
                 yield from source_of(client, sorted(brokers), source, kafka)
                 yield from format_of(source, kafka)
+    if settings.has_own_metrics_cluster:
+        yield from _metrics_cluster(settings, create=create)
     for source in settings.stream.sources:
-        if source.kafka is not None:
-            yield from source_elsewhere(source, source.kafka)
+        if source.kafka is not None or settings.has_own_metrics_cluster:
+            yield from source_elsewhere(source, source.kafka or settings.metrics_kafka)
     yield from agents(settings, brokers)
+
+
+def _metrics_cluster(settings: Settings, *, create: bool) -> Iterator[Finding]:
+    """Checks the cluster with the topics of all measurements, if it is another than the watched one."""
+    kafka = settings.metrics_kafka
+    connection_findings = connection(kafka, f"metrics cluster {settings.metrics_cluster}", "kafka")
+    yield from connection_findings
+    if any(finding.verdict is FindingVerdict.FAILED for finding in connection_findings):
+        return
+    with ReassignmentClient(kafka, "rheostat-doctor") as client:
+        yield from topics(client, settings, kafka, settings.topic_names().of_measurements, create=create)
+        yield from leases_of_shared_parts(client, settings, create=create)
+        yield from writers(client, settings, kafka, settings.topic_names().of_measurements)
 
 
 def exit_code(findings: list[Finding]) -> int:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from rheostat.config.settings import Settings
 from rheostat.doctor.findings import Finding, FindingVerdict
+from streaming.shared.kafka import KafkaSettings
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError, MissingPermission
 from streaming.shared.short_lists import join_names
 
@@ -13,10 +14,17 @@ _EVERYBODY = "User:*"
 _NAMES_MAX = 10
 
 
-def writers(client: ClusterClient, settings: Settings) -> Iterator[Finding]:
-    """Yields a finding for each topic, from the cluster's ACLs; only one if the cluster's ACLs cannot be read."""
+def writers(
+    client: ClusterClient, settings: Settings, kafka: KafkaSettings, used: Collection[str]
+) -> Iterator[Finding]:
+    """Yields a finding for each topic, from the cluster's ACLs; only one if the cluster's ACLs cannot be read.
+
+    Args:
+        kafka: the connection of ``client``.
+        used: the topics that this cluster has.
+    """
     names = settings.topic_names()
-    own_principal = f"User:{settings.kafka.sasl_username}" if settings.kafka.sasl_username else None
+    own_principal = f"User:{kafka.sasl_username}" if kafka.sasl_username else None
     for topic, effect in (
         (names.orders, "may pause, override and move partitions through rheostat"),
         (names.journal, "may change which settings a tuner regards as rheostat's own"),
@@ -24,6 +32,8 @@ def writers(client: ClusterClient, settings: Settings) -> Iterator[Finding]:
         (names.history, "may give `rheostat learn` a false history"),
         (names.profiles, "may give a tuner false usual latencies and capacities, within the bounds of the settings"),
     ):
+        if topic not in used:
+            continue
         check = f"writers of {topic}"
         try:
             principals = client.writers(topic)

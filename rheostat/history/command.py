@@ -15,9 +15,9 @@ from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL, CommandError
 from rheostat.history.chart import draw_history
 from rheostat.history.report import HistoryReport, as_record, build_report
 from rheostat.line_chart import check_plot_path, write_plot
-from rheostat.run.services import probe
+from rheostat.metrics_cluster import metrics_consumer
+from rheostat.run.services import probe_kafka
 from streaming.shared.contract import HistoryPeriod
-from streaming.shared.kafka import consumer
 from streaming.shared.kafka.history_topic import HistoryTopic, latest
 from tuner.journal.topic_tail import KAFKA_ERRORS
 
@@ -35,7 +35,7 @@ def run_history(config: Path, since_s: float, brokers: Collection[int], *, as_js
         check_plot_path(plot)
     settings = load_settings(config)
     now_ms = int(time.time() * 1000)
-    probe(settings)
+    probe_kafka(settings.metrics_kafka)
     since_ms = now_ms - round(since_s * 1000)
     periods, refused = _read(settings, since_ms)
     report = build_report(settings.cluster, periods, brokers, since_ms, now_ms)
@@ -85,7 +85,7 @@ def _read(settings: Settings, since_ms: int) -> tuple[list[HistoryPeriod], int]:
     """
     name = settings.topic_names().history
     try:
-        with closing(consumer(settings.kafka, _CLIENT_ID)) as reader:
+        with closing(metrics_consumer(settings, _CLIENT_ID)) as reader:
             topic = HistoryTopic(reader, name)
             return latest(topic.periods(settings.cluster, since_ms)), topic.refused
     except KAFKA_ERRORS as error:

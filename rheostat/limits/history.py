@@ -10,8 +10,9 @@ from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError
 
 from rheostat.config.settings import Settings
+from rheostat.errors import UnreachableError
+from rheostat.metrics_cluster import metrics_client, metrics_consumer
 from streaming.shared.contract import BrokerSignal, ContractError, decode_signal
-from streaming.shared.kafka import consumer
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError
 
 SAMPLES = 25  # The topic keeps the signals of one day, so the samples are an hour apart.
@@ -34,19 +35,20 @@ def read_histories(client: ClusterClient, settings: Settings) -> Histories:
     """Reads the histories of all brokers. Never fails, because the rest of the report does not need them."""
     topic = settings.topic_names().signals
     try:
-        if not client.partitions([topic]):
-            return Histories(missing_reason=f"there is no topic {topic} yet: `rheostat run` creates it")
-        if "Read" in client.missing_operations([topic]).get(topic, []):
-            return Histories(missing_reason=f"missing right: Read on Topic {topic}")
+        with metrics_client(client, settings) as metrics:
+            if not metrics.partitions([topic]):
+                return Histories(missing_reason=f"there is no topic {topic} yet: `rheostat run` creates it")
+            if "Read" in metrics.missing_operations([topic]).get(topic, []):
+                return Histories(missing_reason=f"missing right: Read on Topic {topic}")
         with _open_consumer(settings) as reader:
             return _read_samples(reader, topic, settings.cluster)
-    except (ClusterError, KafkaError, RuntimeError, OSError) as error:
+    except (ClusterError, UnreachableError, KafkaError, RuntimeError, OSError) as error:
         return Histories(missing_reason=f"{topic} cannot be read: {error}")
 
 
 @contextmanager
 def _open_consumer(settings: Settings) -> Iterator[KafkaConsumer]:
-    reader = consumer(settings.kafka, _CLIENT_ID, fetch_max_bytes=_FETCH_BYTES_MAX)
+    reader = metrics_consumer(settings, _CLIENT_ID, fetch_max_bytes=_FETCH_BYTES_MAX)
     try:
         yield reader
     finally:

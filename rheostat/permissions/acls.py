@@ -27,6 +27,7 @@ from rheostat.permissions.table import (
     Role,
 )
 from streaming.shared.kafka import KafkaSettings
+from streaming.shared.lease import lease_group
 
 ADMIN_FILE = "admin.properties"
 # In the order in which kafka-acls lists them.
@@ -36,6 +37,7 @@ _OPTIONS = {
     ResourceKind.GROUP: "--group",
     ResourceKind.TRANSACTIONAL_ID: "--transactional-id",
 }
+_GROUPS_OF_SHARED_PARTS = tuple(lease_group(CLUSTER, part) for part in ("collect", "stream"))
 _PRINCIPAL = re.compile(r"[A-Za-z]+:\S.*")
 _PLAIN_TEXT = "PLAINTEXT"
 
@@ -98,7 +100,9 @@ def acl_script(settings: Settings, principals: Mapping[str, str]) -> str:
         titles = "; ".join(role.title.replace("`", "") for role in roles)
         lines += ["", f"# {principal}: {titles}"]
         permissions = [p for role in roles for p in _resolved(role, settings)]
-        lines += [_command(settings.kafka, principal, grant) for grant in _grants(permissions)]
+        for kafka, in_metrics in ((settings.kafka, False), (settings.metrics_kafka, True)):
+            here = [p for p in permissions if _is_needed(p, settings, in_metrics_cluster=in_metrics)]
+            lines += [_command(kafka, principal, grant) for grant in _grants(here)]
         if STREAM in roles:
             lines += _commands_for_sources(settings, principal)
     return "\n".join(lines) + "\n"
@@ -110,7 +114,11 @@ def _roles(settings: Settings) -> Sequence[Role]:
 
 
 def _clusters(settings: Settings) -> list[KafkaSettings]:
-    return [settings.kafka, *(source.kafka for source in settings.stream.sources if source.kafka is not None)]
+    return [
+        settings.kafka,
+        settings.metrics_kafka,
+        *(source.kafka for source in settings.stream.sources if source.kafka is not None),
+    ]
 
 
 def _resolved(role: Role, settings: Settings) -> Iterator[Permission]:
@@ -118,8 +126,20 @@ def _resolved(role: Role, settings: Settings) -> Iterator[Permission]:
     for permission in role.permissions:
         if permission.is_for_plans and not settings.tuner.reassign.enabled:
             continue
-        name = permission.name.replace(PREFIX, settings.topics.prefix).replace(CLUSTER, settings.cluster)
+        is_shared = permission.kind is ResourceKind.GROUP and permission.name in _GROUPS_OF_SHARED_PARTS
+        cluster = settings.metrics_cluster if is_shared else settings.cluster
+        name = permission.name.replace(PREFIX, settings.topics.prefix).replace(CLUSTER, cluster)
         yield replace(permission, name=name)
+
+
+def _is_needed(permission: Permission, settings: Settings, *, in_metrics_cluster: bool) -> bool:
+    """Returns whether the right is needed in the watched cluster, or in a metrics cluster that is another one."""
+    if not settings.has_own_metrics_cluster:
+        return not in_metrics_cluster
+    if permission.kind is ResourceKind.TOPIC and permission.name == f"{settings.topics.prefix}.":
+        return True  # Both have topics of rheostat.
+    groups = [name.replace(CLUSTER, settings.metrics_cluster) for name in _GROUPS_OF_SHARED_PARTS]
+    return (permission.name in (*settings.topic_names().of_measurements, *groups)) == in_metrics_cluster
 
 
 def _grants(permissions: Iterable[Permission]) -> list[_Grant]:
@@ -159,4 +179,4 @@ def _commands_for_sources(settings: Settings, principal: str) -> Iterator[str]:
     """Yields the commands for the topics that other collectors write, which may be in other clusters."""
     for source in settings.stream.sources:
         grant = _Grant(operations=("Read", "Describe"), kind=ResourceKind.TOPIC, is_prefix=False, names=(source.topic,))
-        yield _command(source.kafka or settings.kafka, principal, grant)
+        yield _command(source.kafka or settings.metrics_kafka, principal, grant)

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from rheostat.config.settings import Settings
 from rheostat.console.countdown import count_down
 from rheostat.errors import CommandError
+from rheostat.metrics_cluster import metrics_client, metrics_consumer
 from rheostat.plan.cluster_layout import ClusterLayout, read_log_bytes
 from streaming.shared.contract import BrokerSignal
-from streaming.shared.kafka import consumer
 from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.units import span_text
 from tuner.core.reassignment_plan import TopicPartition
@@ -84,9 +84,10 @@ def estimate_write_rates(
 def read_broker_signals(client: ClusterClient, settings: Settings) -> dict[int, BrokerSignal]:
     """Returns the newest signal of each broker, however old; empty if the topic does not exist."""
     topic = settings.topic_names().signals
-    if not client.partitions([topic]):
-        return {}
-    reader = consumer(settings.kafka, "rheostat-write-rates")
+    with metrics_client(client, settings) as metrics:
+        if not metrics.partitions([topic]):
+            return {}
+    reader = metrics_consumer(settings, "rheostat-write-rates")
     try:
         signals = SignalReader(reader, topic, settings.cluster)
         signals.rewind(_BACKLOG_RECORDS)

@@ -24,11 +24,11 @@ from rheostat.console import escape
 from rheostat.console.output import out
 from rheostat.console.rich_console import console_for
 from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL, CommandError, UnreachableError
+from rheostat.metrics_cluster import metrics_consumer
 from rheostat.orders.send import read_orders
 from rheostat.quotas.probe import measure_create_p90_ms
 from rheostat.quotas.what_if import choose_total, is_any_tenant_limited, rates_of, what_if_json, what_if_text
 from rheostat.run.services import probe
-from streaming.shared.kafka import consumer
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError, Unreachable
 from streaming.shared.kafka.quotas import QuotaClient
 from tuner.api.quota_status_store import QuotaSnapshot, quotas_json
@@ -204,7 +204,7 @@ def _read_windows(settings: Settings) -> Set[QuotaWindow]:
 
 def _read_signals(settings: Settings) -> SignalReader:
     try:
-        reader = consumer(settings.kafka, "rheostat-quotas")
+        reader = metrics_consumer(settings, "rheostat-quotas")
     except KafkaError as error:
         raise CommandError(f"The signals cannot be read: {error}") from error
     try:

@@ -10,13 +10,13 @@ from contextlib import contextmanager
 
 from rheostat.config.settings import Settings
 from rheostat.errors import CommandError
+from rheostat.metrics_cluster import metrics_consumer
 from rheostat.orders.send import ACKNOWLEDGED_S_MAX
 from rheostat.reassign.plan_input import open_client
 from rheostat.reassign.plan_store import open_plan_reader
 from rheostat.reassign.progress import PlanProgress, measure_progress, partitions_to_measure
 from rheostat.reassign.view import PlanView
 from streaming.shared.contract import MoveSignal, Side
-from streaming.shared.kafka import consumer
 from streaming.shared.kafka.cluster import ClusterError
 from tuner.core.freshness import Freshness, freshness
 from tuner.core.reassignment_plan import Plan
@@ -105,7 +105,7 @@ def _open_move_reader(settings: Settings) -> Iterator[Callable[[int], list[MoveS
     """Yields a function that returns, for the current time in ms, the fresh signals of the moves to each broker."""
     topic = settings.topic_names().signals
     try:
-        reader = consumer(settings.kafka, "rheostat-reassign-signals")
+        reader = metrics_consumer(settings, "rheostat-reassign-signals")
     except KAFKA_ERRORS as error:
         raise CommandError(f"{topic} cannot be read, as the cluster does not answer: {error}.") from error
     try:

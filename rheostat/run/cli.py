@@ -16,24 +16,29 @@ from rheostat.options import Config, DryRun, WaitForCluster
 def run(config: Config, dry_run: DryRun = False) -> None:
     """Runs the collector, the stream, the tuner and learn for an existing cluster, and restarts each process that ends."""
     from rheostat.config.change_watch import ConfigWatch
-    from rheostat.config.settings import load_settings
+    from rheostat.config.settings import load_file
     from rheostat.console.logs import set_up_logs
+    from rheostat.run.address_file import forget_addresses
     from rheostat.run.part_reports import PartReports
+    from rheostat.run.probe_clusters import probe_clusters
     from rheostat.run.service_manager import ServiceManager
-    from rheostat.run.services import announce_mode, probe, stop_on_signals, with_dry_run
+    from rheostat.run.services import announce_mode, stop_on_signals, with_dry_run
     from rheostat.run.sighup import reload_on_hangup
-    from rheostat.run.supervisor import PARTS, Supervisor, children_for
+    from rheostat.run.supervisor import SHARED_PARTS, Supervisor, children_for, tuner_names
     from rheostat.run.work_reporter import WorkReporter
 
-    settings = load_settings(config)
+    settings = load_file(config)
     set_up_logs(level=settings.log.level)
     manager = ServiceManager.from_environment(os.environ)
-    announce_mode(with_dry_run(settings).tuner if dry_run else settings.tuner)
+    for cluster in settings.for_each_cluster():
+        announce_mode(with_dry_run(cluster) if dry_run else cluster)
     stop = stop_on_signals()
-    probe(settings)
-    reports = PartReports(required=PARTS)
+    probe_clusters(settings)
+    forget_addresses()
+    reports = PartReports(required=(*SHARED_PARTS, *tuner_names(settings.clusters)))
     reports.on_reload = lambda begins: manager.reloading() if begins else manager.ready(reports.status)
-    supervisor = Supervisor(children_for(config, dry_run=dry_run, learn=settings.learn.enabled), reports=reports)
+    children = children_for(config, dry_run=dry_run, learn=settings.learn.enabled, clusters=settings.clusters)
+    supervisor = Supervisor(children, reports=reports)
     reporter = WorkReporter(manager, reports, stop)
     reporter.start()
     watch = ConfigWatch(config, os.environ, settings, part="run")
@@ -88,12 +93,12 @@ def _run_part(
     """Runs one process until it is stopped.
 
     Args:
-        name: "collect", "stream", "tune" or "learn".
+        name: "collect", "stream", "tune" or "learn". The tuner serves one cluster, the others all clusters.
         wait: wait until the cluster answers, instead of ending with an error.
         variables: environment variables that are added for the settings.
     """
     from rheostat.config.change_watch import ConfigWatch
-    from rheostat.config.settings import load_settings
+    from rheostat.config.settings import load_file, load_settings
     from rheostat.console.logs import set_up_logs
     from rheostat.errors import ThreadEndedError
     from rheostat.run import services
@@ -104,13 +109,13 @@ def _run_part(
     from streaming.shared.thread_watch import ThreadWatch
 
     environ = {**os.environ, **(variables or {})}
-    settings = load_settings(config, environ)
+    settings = (load_settings if name == "tune" else load_file)(config, environ)
     watch = ConfigWatch(config, environ, settings, part=name)
     if dry_run:
         settings = services.with_dry_run(settings)
     set_up_logs(level=settings.log.level, cluster=settings.cluster, part=name)
     if name == "tune":
-        services.announce_mode(settings.tuner)
+        services.announce_mode(settings)
     stop = services.stop_on_signals()
     threads = ThreadWatch(on_vital_end=stop.set)
     threads.install()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
+from functools import partial
 from typing import Any
 
 import kafka.errors
@@ -13,6 +14,7 @@ import structlog
 
 from rheostat.config.settings import Settings
 from rheostat.errors import SetupError
+from rheostat.run.clusters_together import CommonSteps, run_together
 from rheostat.run.services import serve_metrics, until_topics
 from streaming.collector import metrics as collector_metrics
 from streaming.collector.counts import Counts
@@ -40,49 +42,89 @@ def run_collect(
     config: Callable[[], ConfigState] | None = None,
     threads: ThreadWatch | None = None,
 ) -> None:
-    """Runs the collector until ``stop`` is set.
+    """Runs the collector of each cluster until ``stop`` is set.
 
     Raises:
         SetupError: the files for the JMX agents cannot be read, or the HTTP port is taken.
     """
     log = structlog.get_logger("collector")
-    # A slow broker must not delay a round for longer than a slow JMX agent does.
-    round_kafka = settings.kafka.model_copy(update={"request_timeout_s": settings.collector.timeout_s})
+    clusters = settings.for_each_cluster()
     try:
-        settings.collector.access_files().load()
+        for cluster in clusters:
+            cluster.collector.access_files().load()
     except AgentAccessError as error:
         raise SetupError(f"The collector cannot start: {error}.") from error
-    counts = Counts()
+    counts = {cluster.cluster: Counts() for cluster in clusters}
     with ExitStack() as stack:
         process_metrics = ProcessMetricsCollector(settings.cluster, "collect", config, threads=threads)
-        registry = collector_metrics.registry_of(settings.cluster, counts, process_metrics)
+        registry = collector_metrics.registry_of(counts, process_metrics)
         http_field = serve_metrics(stack, "collector", settings.collector.http, registry, heartbeat)
-        until_topics(settings, stop, [settings.topic_names().metrics], heartbeat)
+        topic = settings.topic_names().metrics
+        until_topics(settings, stop, [topic], heartbeat)
         if stop.is_set():
             return
+        sender = producer(settings.kafka, "rheostat-collector", max_block_ms=_BLOCK_MS_MAX, linger_ms=20)
+        stack.callback(sender.close, timeout=5)
+        metrics_client = stack.enter_context(ClusterClient(settings.kafka, "rheostat-collector-group"))
+        lease = stack.enter_context(_join(settings, metrics_client))
+        threading.Thread(target=_summarise, args=(counts, stop), name="summary", daemon=True).start()
+        reports = _Reports(lease, heartbeat, clusters, counts)
+        runs = [
+            partial(_collect, cluster, counts[cluster.cluster], sender, lease, stop, reports) for cluster in clusters
+        ]
+        log.info("collector started", clusters=list(counts), interval_s=settings.collector.interval_s, **http_field)
+        run_together(runs, stop, name="collect")
+
+
+def _collect(
+    settings: Settings, counts: Counts, sender: Any, lease: PartLease, stop: threading.Event, reports: _Reports
+) -> None:
+    """Runs the collector of one cluster until ``stop`` is set.
+
+    Args:
+        settings: of this cluster.
+        sender: a producer for the metrics cluster.
+    """
+    # A slow broker must not delay a round for longer than a slow JMX agent does.
+    round_kafka = settings.kafka.model_copy(update={"request_timeout_s": settings.collector.timeout_s})
+    with ExitStack() as stack:
         connections = CollectorConnections(
             stack.enter_context(ClusterClient(round_kafka, "rheostat-collector")),
             stack.enter_context(ClusterClient(settings.kafka, "rheostat-full-scan")),
             stack.enter_context(ClusterClient(settings.kafka, "rheostat-collector-recovery")),
         )
-        sender = producer(settings.kafka, "rheostat-collector", max_block_ms=_BLOCK_MS_MAX, linger_ms=20)
-        stack.callback(sender.close, timeout=5)
-        lease = stack.enter_context(_join(settings, connections.rounds))
-        publish = _ScrapeSender(sender, settings.topic_names().metrics, settings.collector.interval_s, counts).publish
         collector = Collector(
             settings.collector,
             settings.cluster,
             connections,
-            publish,
+            _ScrapeSender(sender, settings.topic_names().metrics, settings.collector.interval_s, counts).publish,
             window_s=settings.stream.window_s,
             counts=counts,
             may_act=lease.acts,
         )
-        threading.Thread(target=_summarise, args=(counts, stop), name="summary", daemon=True).start()
-        log.info("collector started", cluster=settings.cluster, interval_s=settings.collector.interval_s, **http_field)
-        round_s_max = settings.collector.interval_s + settings.collector.timeout_s
-        step_s_max = _ROUNDS_MISSED_MAX * round_s_max
-        collector.run(stop, lambda: _report_step(lease, heartbeat, step_s_max, measures=counts.active))
+        collector.run(stop, lambda: reports.stepped(settings.cluster))
+
+
+class _Reports:
+    """Reports the steps of all collectors as those of one process."""
+
+    def __init__(
+        self, lease: PartLease, heartbeat: Heartbeat, clusters: Sequence[Settings], counts: Mapping[str, Counts]
+    ) -> None:
+        self._lease = lease
+        self._heartbeat = heartbeat
+        self._counts = counts
+        collector = clusters[0].collector  # The interval is the same for all.
+        self._step_s_max = _ROUNDS_MISSED_MAX * (
+            collector.interval_s + max(cluster.collector.timeout_s for cluster in clusters)
+        )
+        self._steps = CommonSteps(counts, self._step_s_max)
+
+    def stepped(self, cluster: str) -> None:
+        """Reports what the process does. Reports nothing while the collector of a cluster hangs."""
+        if self._steps.stepped(cluster):
+            measures = any(counts.active for counts in self._counts.values())
+            _report_step(self._lease, self._heartbeat, self._step_s_max, measures=measures)
 
 
 def _join(settings: Settings, client: ClusterClient) -> AbstractContextManager[PartLease]:
@@ -139,17 +181,19 @@ class _ScrapeSender:
             )
 
 
-def _summarise(counts: Counts, stop: threading.Event) -> None:
+def _summarise(counts: Mapping[str, Counts], stop: threading.Event) -> None:
     log = structlog.get_logger("collector")
     while not stop.wait(_SUMMARY_S):
-        failures = sorted(counts.scrape_failures.items(), key=lambda item: item[1], reverse=True)
-        log.info(
-            "summary since the start",
-            rounds=counts.rounds,
-            late_rounds=counts.late_rounds,
-            records=counts.records,
-            records_failed=counts.records_failed,
-            scrape_failures=dict(failures[:_SUMMARY_NODES_MAX]),
-            nodes_with_failures=len(failures),
-            admin_failures=counts.admin_failures,
-        )
+        for cluster, of_cluster in counts.items():
+            failures = sorted(of_cluster.scrape_failures.items(), key=lambda item: item[1], reverse=True)
+            log.info(
+                "summary since the start",
+                cluster=cluster,
+                rounds=of_cluster.rounds,
+                late_rounds=of_cluster.late_rounds,
+                records=of_cluster.records,
+                records_failed=of_cluster.records_failed,
+                scrape_failures=dict(failures[:_SUMMARY_NODES_MAX]),
+                nodes_with_failures=len(failures),
+                admin_failures=of_cluster.admin_failures,
+            )

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import ExitStack
+from functools import partial
+from typing import Any
 
 import structlog
 
@@ -14,6 +16,7 @@ from learning.runtime.process import LearnLoop
 from learning.runtime.profile_writer import ProfileWriter
 from learning.runtime.topic_follower import TopicFollower
 from rheostat.config.settings import Settings
+from rheostat.run.clusters_together import CommonSteps, run_together
 from rheostat.run.services import serve_metrics, until_topics
 from streaming.shared.heartbeat import Heartbeat
 from streaming.shared.kafka import consumer, producer
@@ -32,36 +35,65 @@ def run_learn(
     config: Callable[[], ConfigState] | None = None,
     threads: ThreadWatch | None = None,
 ) -> None:
-    """Learns from the history until ``stop`` is set.
+    """Learns from the history of each cluster until ``stop`` is set.
 
     Raises:
         SetupError: the HTTP port is taken.
     """
     log = structlog.get_logger("learn")
     topics = settings.topic_names()
-    counts = LearnCounts()
+    counts = {cluster.cluster: LearnCounts() for cluster in settings.for_each_cluster()}
     with ExitStack() as stack:
         process_metrics = ProcessMetricsCollector(settings.cluster, "learn", config, threads=threads)
-        registry = learn_registry(settings.cluster, counts, process_metrics)
+        registry = learn_registry(counts, process_metrics)
         http_field = serve_metrics(stack, "learn", settings.learn.http, registry, heartbeat)
         until_topics(settings, stop, [topics.history, topics.profiles], heartbeat)
         if stop.is_set():
             return
+        sender = producer(settings.kafka, "rheostat-learn", linger_ms=20)
+        stack.callback(close_producer, sender, _CLOSE_S_MAX)
+        log.info("learn started", clusters=list(counts), **http_field)
+        heartbeat.beat(_STEP_S_MAX, "reads the history")
+        reports = _Reports(heartbeat, counts)
+        run_together(
+            [partial(_learn, settings, cluster, counts[cluster], sender, stop, reports) for cluster in counts],
+            stop,
+            name="learn",
+        )
+
+
+def _learn(
+    settings: Settings, cluster: str, counts: LearnCounts, sender: Any, stop: threading.Event, reports: _Reports
+) -> None:
+    """Learns from the history of one cluster until ``stop`` is set.
+
+    Args:
+        sender: a producer for the metrics cluster.
+    """
+    topics = settings.topic_names()
+    with ExitStack() as stack:
 
         def follower(topic: str) -> TopicFollower:
             reader = consumer(settings.kafka, "rheostat-learn", auto_offset_reset="earliest")
             stack.callback(reader.close)
             return TopicFollower(reader, topic)
 
-        sender = producer(settings.kafka, "rheostat-learn", linger_ms=20)
-        stack.callback(close_producer, sender, _CLOSE_S_MAX)
-        writer = ProfileWriter(sender, topics.profiles, settings.cluster, counts)
-        log.info("learn started", cluster=settings.cluster, **http_field)
-        loop = LearnLoop(settings.cluster, follower(topics.history), follower(topics.profiles), writer, counts)
+        writer = ProfileWriter(sender, topics.profiles, cluster, counts)
+        loop = LearnLoop(cluster, follower(topics.history), follower(topics.profiles), writer, counts)
+        loop.run(stop, lambda is_current: reports.stepped(cluster, is_current))
 
-        def stepped(is_current: bool) -> None:
-            status = "the profiles are current" if is_current else None
-            heartbeat.beat(_STEP_S_MAX, status, ready=is_current)
 
-        heartbeat.beat(_STEP_S_MAX, "reads the history")
-        loop.run(stop, stepped)
+class _Reports:
+    """Reports the steps of all loops as those of one process."""
+
+    def __init__(self, heartbeat: Heartbeat, clusters: Collection[str]) -> None:
+        self._heartbeat = heartbeat
+        self._is_current = dict.fromkeys(clusters, False)
+        self._steps = CommonSteps(clusters, _STEP_S_MAX)
+
+    def stepped(self, cluster: str, is_current: bool) -> None:
+        """Reports what the process does. Reports nothing while the loop of a cluster hangs."""
+        self._is_current[cluster] = is_current
+        if self._steps.stepped(cluster):
+            are_current = all(self._is_current.values())
+            self._heartbeat.beat(_STEP_S_MAX, "the profiles are current" if are_current else None, ready=are_current)

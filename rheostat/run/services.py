@@ -25,6 +25,7 @@ from rheostat.run.sighup import SettingsReloads
 from rheostat.run.work_reporter import WorkReporter
 from streaming.metrics_server import serve
 from streaming.shared.heartbeat import Heartbeat
+from streaming.shared.kafka import KafkaSettings
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError
 from streaming.shared.kafka.settings import PemError
 from streaming.shared.metrics_settings import MetricsHttpSettings
@@ -32,7 +33,6 @@ from streaming.shared.process_metrics import ProcessMetricsCollector
 from streaming.shared.thread_watch import ThreadWatch
 from streaming.shared.topics import ensure_topics
 from tuner.core.dry_run_notice import dry_run_notice
-from tuner.settings.tuner import TunerSettings
 
 PROBE_S_MAX = 5.0  # So that an operator gets an answer within 10 s, including the start of Python.
 _RETRY_S_MAX = 30.0
@@ -56,9 +56,11 @@ def with_dry_run(settings: Settings) -> Settings:
     return settings.model_copy(update={"tuner": settings.tuner.model_copy(update={"dry_run": True})})
 
 
-def announce_mode(tuner: TunerSettings) -> None:
-    """Logs whether a tuner with these settings acts, and within which rates."""
-    log = structlog.get_logger("start")
+def announce_mode(settings: Settings) -> None:
+    """Logs whether the tuner of this cluster acts, and within which rates."""
+    tuner, log = settings.tuner, structlog.get_logger("start")
+    if settings.other_pages:
+        log = log.bind(cluster=settings.cluster)
     if tuner.dry_run:
         log.warning(dry_run_notice(by_default=tuner.dry_run_by_default))
     else:
@@ -70,26 +72,36 @@ def announce_mode(tuner: TunerSettings) -> None:
 
 
 def check_files(settings: Settings) -> None:
-    """Checks that the files of ``kafka.ssl_*`` can be read. A restart or a longer wait would not help.
+    """Checks that the files of ``kafka.ssl_*`` can be read, of each cluster. A restart or a longer wait would not help.
 
     Raises:
         BadInputError: one of them cannot be read.
     """
+    _check_files(settings.kafka)
+    for name, cluster in settings.clusters.items():
+        _check_files(cluster.kafka, f"clusters.{name}.")
+
+
+def _check_files(kafka: KafkaSettings, section: str = "") -> None:
     try:
-        settings.kafka.check_files()
+        kafka.check_files()
     except PemError as error:
-        raise BadInputError(str(error)) from error
+        raise BadInputError(f"{section}{error}") from error
 
 
 def probe(settings: Settings) -> None:
-    """Checks once that the cluster answers, so that a wrong address ends the start with an error.
+    """Checks once that the watched cluster answers. Raises as ``probe_kafka`` does."""
+    probe_kafka(settings.kafka)
+
+
+def probe_kafka(kafka: KafkaSettings) -> None:
+    """Checks once that a cluster answers, so that a wrong address ends the start with an error.
 
     Raises:
         BadInputError: a certificate or the key of ``kafka`` cannot be read.
         UnreachableError: no broker answers, or access is denied.
     """
-    check_files(settings)
-    kafka = settings.kafka
+    _check_files(kafka)
     timeout_s = min(PROBE_S_MAX, kafka.request_timeout_s)
     # The probe comes before kafka-python, which names no cause and waits forever for a TLS handshake.
     results = probe_servers(kafka, connect_s_max=timeout_s, answer_s_max=timeout_s)
@@ -188,7 +200,7 @@ def run_tune(
             reporters[0].start()
         structlog.get_logger("start").info(f"The status page is at {settings.tuner.http.address(server.port)}")
         if watch is not None:
-            write_address(settings.tuner.http, server.port)
+            write_address(settings.tuner.http, server.port, settings.cluster if settings.other_pages else None)
             watch.after_reload(server.reload_certificate)
             if manager is not None:
                 watch.before_reload(manager.reloading)
@@ -201,6 +213,8 @@ def run_tune(
             settings.topic_names(),
             settings.tuner,
             stop,
+            metrics_kafka=settings.metrics_kafka,
+            other_pages=settings.other_pages,
             partition_limits=settings.limits.limits(),
             hooks=TunerHooks(
                 process_metrics=ProcessMetricsCollector(settings.cluster, "tune", state, threads=threads),

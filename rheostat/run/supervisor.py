@@ -24,7 +24,8 @@ from rheostat.run.process import spawn
 
 log = structlog.get_logger("run")
 
-PARTS = ("collect", "stream", "tune")
+SHARED_PARTS = ("collect", "stream")  # One of each serves all clusters.
+TUNE = "tune"
 LEARN = "learn"
 STOP_S_MAX = 14.0  # For all children together; Ctrl-C ends `rheostat run` within 15 s.
 # The stream gets a lower priority: Spark computes in bursts, may share its machine with brokers, and can wait longest.
@@ -162,16 +163,25 @@ def _kill(name: str, process: subprocess.Popen[bytes]) -> None:
         )
 
 
-def children_for(config: Path, *, dry_run: bool, learn: bool = False) -> list[Child]:
+def tuner_names(clusters: Collection[str]) -> list[str]:
+    """Returns the name of the tuner of each cluster, among the parts; of a file of one cluster, "tune"."""
+    return [f"{TUNE} {cluster}" for cluster in clusters] or [TUNE]
+
+
+def children_for(config: Path, *, dry_run: bool, learn: bool = False, clusters: Collection[str] = ()) -> list[Child]:
     """Returns the children for one settings file; each runs one command of this program.
 
     Args:
         learn: also run `rheostat learn`.
+        clusters: the names of several clusters, each of which has a tuner of its own.
     """
     children = []
-    for part in (LEARN, *PARTS) if learn else PARTS:
-        command = [sys.executable, "-m", "rheostat", part, "--config", str(config), "--wait-for-cluster"]
-        if part == "tune" and dry_run:
+    for part in (*((LEARN,) if learn else ()), *SHARED_PARTS, *tuner_names(clusters)):
+        process, _, cluster = part.partition(" ")
+        command = [sys.executable, "-m", "rheostat", process, "--config", str(config), "--wait-for-cluster"]
+        if cluster:
+            command += ["--cluster", cluster]
+        if process == TUNE and dry_run:
             command.append("--dry-run")
         start_at_s = time.monotonic() + LEARN_DELAY_S if part == LEARN else 0.0
         backoff_s_max = LEARN_BACKOFF_S_MAX if part == LEARN else BACKOFF_S_MAX

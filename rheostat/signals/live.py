@@ -22,7 +22,8 @@ from rheostat.config.settings import Settings
 from rheostat.console.output import out, tell
 from rheostat.console.rich_console import console_for, styled
 from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL, CommandError, UnreachableError
-from rheostat.run.services import probe, stop_on_signals
+from rheostat.metrics_cluster import metrics_consumer
+from rheostat.run.services import probe_kafka, stop_on_signals
 from rheostat.signals.tables import SHEETS, clock, tables
 from streaming.shared.contract import (
     BrokerSignal,
@@ -34,7 +35,6 @@ from streaming.shared.contract import (
     encode_signal,
     signal_kind,
 )
-from streaming.shared.kafka import consumer
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError, Unreachable
 from streaming.shared.units import span_text
 from tuner.core.freshness import Freshness, freshness
@@ -263,8 +263,8 @@ def _open_tail(settings: Settings) -> Iterator[TopicTail]:
         CommandError: the topic does not exist, or a right is missing.
     """
     topic = settings.topic_names().signals
-    probe(settings)
-    with ClusterClient(settings.kafka, "rheostat-signals") as client:
+    probe_kafka(settings.metrics_kafka)
+    with ClusterClient(settings.metrics_kafka, "rheostat-signals") as client:
         try:
             exists = bool(client.partitions([topic]))
             is_refused = exists and "Read" in client.missing_operations([topic]).get(topic, [])
@@ -276,7 +276,7 @@ def _open_tail(settings: Settings) -> Iterator[TopicTail]:
         raise CommandError(f"The topic {topic} does not exist yet, and the collector creates it: {_CHECK_SERVICES}")
     if is_refused:
         raise CommandError(f"The signals cannot be read: missing right: Read on Topic {topic}.")
-    reader = consumer(settings.kafka, "rheostat-signals")
+    reader = metrics_consumer(settings, "rheostat-signals")
     try:
         yield TopicTail(reader, topic)
     finally:

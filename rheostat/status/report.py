@@ -16,6 +16,7 @@ from typing import Any
 from rheostat.config.schedule import settings_now
 from rheostat.config.settings import Settings
 from rheostat.errors import CommandError, UnreachableError
+from rheostat.metrics_cluster import metrics_client, metrics_consumer
 from rheostat.reassign.plan_input import open_client
 from rheostat.reassign.progress import measure_progress, partitions_to_measure
 from rheostat.run.services import probe
@@ -28,7 +29,6 @@ from rheostat.status.log_dirs import read_log_dirs
 from rheostat.status.signal_history import SignalHistory
 from rheostat.tuner_presence import read_tuners
 from streaming.shared.contract import Side
-from streaming.shared.kafka import consumer
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError, Unreachable
 from tuner.api import views
 from tuner.api.broker_views import brokers_json
@@ -104,7 +104,8 @@ def read_status(settings: Settings) -> dict[str, Any]:
             cordons = read_cordon_rows(client, live.brokers, journal.cordons)
         except ClusterError as error:
             raise CommandError(str(error)) from error
-        parts = read_parts(client, settings.cluster, settings.topic_names())
+        with metrics_client(client, settings) as metrics:
+            parts = read_parts(metrics, settings.metrics_cluster, settings.topic_names())
     signals.merge_steps(_last_change_at_ms(journal))
     now_ms = round(time.time() * 1000)
     plans = plans_progress(settings, journal.plans, now_ms)
@@ -358,7 +359,7 @@ def _min_rate(side: Mapping[str, Any], settings: Settings) -> float | None:
 
 
 def _read_signals(settings: Settings) -> SignalHistory:
-    reader = consumer(settings.kafka, "rheostat-status-signals")
+    reader = metrics_consumer(settings, "rheostat-status-signals")
     try:
         signals = SignalHistory(reader, settings.topic_names().signals, settings.cluster)
         signals.includes_recoveries = settings.tuner.recovery == "act"

@@ -20,6 +20,7 @@ from rich.live import Live
 from rheostat.config.settings import Settings
 from rheostat.console.rich_console import console_for
 from rheostat.errors import EXIT_DONE
+from rheostat.metrics_cluster import metrics_client, metrics_consumer
 from rheostat.reassign.plan_input import open_client
 from rheostat.run.services import probe, stop_on_signals
 from rheostat.status.cordons import read_cordon_rows
@@ -58,8 +59,11 @@ class _Connections:
             return opened
 
         self.client = stack.enter_context(ClusterClient(settings.kafka, "rheostat-watch"))
+        self.metrics_client = stack.enter_context(metrics_client(self.client, settings))
         self.cluster = ClusterReader(self.client)
-        self.signals = SignalReader(open_consumer("signals"), settings.topic_names().signals, settings.cluster)
+        signal_consumer = metrics_consumer(settings, "rheostat-watch-signals")
+        stack.callback(signal_consumer.close, timeout_ms=2000)
+        self.signals = SignalReader(signal_consumer, settings.topic_names().signals, settings.cluster)
         self.journal_consumer = open_consumer("journal", isolation_level="read_committed")
         self.order_consumer = open_consumer("orders", isolation_level="read_committed")
         self.reassignments = KafkaReassignmentActuator(stack.enter_context(open_client(settings)))
@@ -106,7 +110,7 @@ def watch(settings: Settings, duration_s: float | None = None) -> int:
                 plan_lines = plans_pane.lines(state.plans if journal.is_complete else None)
                 tuners, plans = journal.tuners(now_ms), plans_pane.progress
                 log_dirs = _read_log_dirs(connections.client, signals, state, live)
-                parts = read_parts(connections.client, settings.cluster, topics) if is_full else parts
+                parts = read_parts(connections.metrics_client, settings.metrics_cluster, topics) if is_full else parts
                 cordons = _read_cordons(connections.client, state, live) if is_full else cordons
                 status = status_json(
                     settings, live, signals, state, now_ms, evaluator,

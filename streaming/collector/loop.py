@@ -149,6 +149,7 @@ class Collector:
         """
         self.counts = counts if counts is not None else Counts()
         self._settings = settings
+        self._log = log.bind(cluster=cluster)
         self._cluster = cluster
         self._client = connections.rounds
         recovery = connections.recovery
@@ -474,10 +475,10 @@ class Collector:
         try:
             self._access = self._access_files.load()
             self.counts.access_valid = True
-            log.info("the agents' certificates or password have changed; the new ones are in use")
+            self._log.info("the agents' certificates or password have changed; the new ones are in use")
         except AgentAccessError as error:
             self.counts.access_valid = False
-            log.error(
+            self._log.error(
                 "the agents' certificates or password have changed and cannot be used; the old ones stay in use",
                 error=str(error),
             )
@@ -495,7 +496,7 @@ class Collector:
         self.counts.add_scrape_failure(node, cause)
         if node not in self._failing and cause is not Cause.NO_SLOT:
             url = self._settings.agent_urls(self._brokers).get(node)
-            log.warning("node cannot be scraped", node=node, url=url, reason=why)
+            self._log.warning("node cannot be scraped", node=node, url=url, reason=why)
             self._failing.add(node)
 
     def _report_cluster_error(self, during: str, why: str) -> None:
@@ -503,13 +504,13 @@ class Collector:
         self.counts.admin_failures += 1
         if why != self._cluster_errors.get(during):
             self._cluster_errors[during] = why
-            log.error(
+            self._log.error(
                 "the cluster does not answer", during=during, error=why, do="rheostat doctor names what is missing"
             )
 
     def _report_cluster_recovery(self, during: str) -> None:
         if self._cluster_errors.pop(during, None) is not None:
-            log.info("the cluster answers again", during=during)
+            self._log.info("the cluster answers again", during=during)
 
     def _now_ms(self) -> int:
         return int(self._wall_clock() * 1000)

@@ -14,7 +14,7 @@ READY = "ready"
 
 
 class Heartbeat:
-    """The last step of the work of one process. One thread reports steps, any thread may ask."""
+    """The last step of the work of one process. Any thread may report a step, and ask."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic

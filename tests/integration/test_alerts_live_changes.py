@@ -63,7 +63,7 @@ def test_history_that_ended_hours_ago_fires_notice(tmp_path: Path) -> None:
 @contextmanager
 def _watched(counts: LearnCounts, folder: Path) -> Iterator[AlertReceiver]:
     """Serves the metrics of learn to Prometheus, whose alerts reach the yielded receiver."""
-    server = serve(learn_registry("c", counts, ProcessMetricsCollector("c", "learn")), "127.0.0.1", 0)
+    server = serve(learn_registry({"c": counts}, ProcessMetricsCollector("c", "learn")), "127.0.0.1", 0)
     try:
         # The page stands in for the tuner's, so that the shipped configuration scrapes it.
         ports = dict(zip(("rheostat-collector", "rheostat-stream"), free_ports(2), strict=True))

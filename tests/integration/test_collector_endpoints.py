@@ -527,7 +527,7 @@ def test_collector_metrics_follow_its_counts() -> None:
     counts.add_scrape_failure(2, Cause.AUTH)
     counts.scraped_at_s |= {1: 1_700_000_000.5, 2: 1_700_000_001.0}
     counts.add_failed_record()
-    server = serve(registry_of("main", counts), "127.0.0.1", 0)
+    server = serve(registry_of({"main": counts}), "127.0.0.1", 0)
     try:
         text = page(server.port)
         for line in (
@@ -564,4 +564,4 @@ def page(port: int) -> str:
 
 def test_port_in_use_is_an_error() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(OSError, match="in use"):
-        serve(registry_of("main", Counts()), "127.0.0.1", taken.getsockname()[1])
+        serve(registry_of({"main": Counts()}), "127.0.0.1", taken.getsockname()[1])

@@ -258,7 +258,10 @@ def unknown_settings(text: str) -> list[str]:
     sections = "|".join(name for name in Settings.model_fields if name not in ("cluster", "limits"))
     named = re.findall(rf"`((?:{sections})\.[a-z0-9_.\[\]]*[a-z0-9_\]])", text)
     known = {path.replace("[]", "") for path in setting_paths()}
-    return [name for name in named if name.replace("[]", "") not in known]
+    shared = {
+        name: re.sub(r"^clusters\.\w+\.", "", name) for name in named
+    }  # An entry of `clusters` has the keys of sections.
+    return [name for name in named if shared[name].replace("[]", "") not in known]
 
 
 def unknown_metrics(text: str) -> list[str]:
@@ -292,6 +295,7 @@ def test_names_on_a_page_exist(path: Path) -> None:
 
 def test_unknown_names_are_found() -> None:
     assert unknown_settings("`tuner.dry_run`, `tuner.dry_rum: true`, `stream.sources[].topic`") == ["tuner.dry_rum"]
+    assert unknown_settings("`clusters.a.tuner.dry_run`, `clusters.a.tuner.dry_rum`") == ["clusters.a.tuner.dry_rum"]
     assert unknown_metrics("rheostat_build_info, rheostat_build_inf") == ["rheostat_build_inf"]
     assert unknown_alerts("[Nope](../reference/runbook.md#nope), SignalsStalled in the runbook") == [
         "Nope",

@@ -130,11 +130,11 @@ class Everything:
             return ProcessMetricsCollector(CLUSTER, part, lambda: state, self.wall_clock, ThreadWatch())
 
         learn = CollectorRegistry(auto_describe=False)
-        learn.register(LearnCollector(CLUSTER, self.learned, self.wall_clock))
+        learn.register(LearnCollector({CLUSTER: self.learned}, self.wall_clock))
         learn.register(own("learn"))
         return {
             "learn": learn,
-            "collect": collector_metrics.registry_of(CLUSTER, self.counts, own("collect")),
+            "collect": collector_metrics.registry_of({CLUSTER: self.counts}, own("collect")),
             "stream": stream_registry_of(CLUSTER, self.stream, 5.0, own("stream")),
             "tune": make_registry(
                 self.board,

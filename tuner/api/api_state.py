@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from starlette.responses import Response
@@ -24,6 +24,7 @@ from tuner.api.status_snapshot import StatusSnapshot
 from tuner.api.week_store import WeekStore
 
 JSON = "application/json"
+OtherPages = Sequence[tuple[str, str]]  # Name of a cluster, and address of the status page of its tuner.
 _YIELD_S_MAX = 0.1
 _POLL_S = 0.001
 
@@ -41,6 +42,7 @@ class ApiState:
         lag: LagStatusStore | None = None,
         weeks: WeekStore | None = None,
         cordons: CordonStatusStore | None = None,
+        other_pages: OtherPages = (),
     ) -> None:
         """
         Args:
@@ -50,7 +52,9 @@ class ApiState:
             lag: None: this tuner explains no lag.
             weeks: None: this tuner reads no history.
             cordons: None: this tuner does not watch cordons.
+            other_pages: of the other clusters that this installation serves.
         """
+        self._other_clusters = [{"cluster": cluster, "page": page} for cluster, page in other_pages]
         self.observers = observers
         self.quotas = quotas
         self.mutations = mutations or MutationStore(observers.status.cluster)
@@ -158,6 +162,7 @@ class ApiState:
             self._status, self._status_inputs = views.status_json(snapshot, plan_progress(plans)), inputs
         return {
             "cluster": store.cluster,
+            "other_clusters": self._other_clusters,
             "version": self._rheostat_version,
             "ready": ready,
             "ready_text": why,

@@ -157,8 +157,14 @@ class ReplicationLag(BaseModel):
     lagging: list[LaggingBroker] | None = Field(description="the fifty largest lags; null: not judged yet")
 
 
+class OtherCluster(BaseModel):
+    cluster: str
+    page: str = Field(description="address of the status page of its tuner")
+
+
 class Status(BaseModel):
     cluster: str
+    other_clusters: list[OtherCluster] = Field(description="the other clusters of the same settings file")
     version: str
     ready: bool
     ready_text: str

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from typing import TypeVar
 from zlib import crc32
 
 import structlog
@@ -39,9 +40,12 @@ from tuner.journal.topic_reader import UnreadableBatchError
 
 log = structlog.get_logger("tuner")
 
+T = TypeVar("T")
+
 _RETRY_S_MAX = 30.0
 _LEASE_POLL_S = 0.5
 _TAKE_OVER_PAUSE_S = 2.0
+_SIGNALS_PAUSE_S = 5.0
 _REPAIR_PAUSE_S = 10.0
 _TOPIC_CONFIGS_SHOWN_S = 1.0  # Time until all brokers show the configuration of a new topic.
 _NOT_READ_BACK_PAUSE_S = 5.0
@@ -56,14 +60,16 @@ class Standby:
         self._status = status
         self._stop = stop
         self._topics: Topics | None = None
+        self._used: tuple[str, ...] = ()
 
-    def wait_for_topics(self, topics: Topics, *, acts: bool = True) -> bool:
+    def wait_for_topics(self, topics: Topics, *, acts: bool = True, has_signals: bool = True) -> bool:
         """Creates rheostat's topics. Returns True once the cluster has them, False if ``stop`` was set before.
 
         Args:
             acts: the tuner may change the cluster. It then also needs topics for journal and orders that keep their records.
+            has_signals: the signals topic is in this cluster, and not in another one.
         """
-        self._topics = topics
+        self._topics, self._used = topics, used_by_tuner(topics, has_signals=has_signals)
         retrying = Retrying(
             retry=retry_if_exception_type(ClusterError),
             wait=wait_exponential_jitter(initial=1, max=_RETRY_S_MAX),
@@ -73,7 +79,7 @@ class Standby:
             reraise=True,
         )
         try:
-            complaints = retrying(ensure_topics, self._client, topics, used_by_tuner(topics))
+            complaints = retrying(ensure_topics, self._client, topics, self._used)
             for complaint in complaints:
                 log.warning(complaint)
             attempts = 0
@@ -91,6 +97,15 @@ class Standby:
         except ClusterError:
             return False
         return True
+
+    def try_until_connected(self, connect: Callable[[], T]) -> T | None:
+        """Returns the result of ``connect``, which is called again while Kafka does not answer. None: ``stop`` was set before."""
+        while not self._stop.is_set():
+            try:
+                return connect()
+            except (KafkaError, OSError, RuntimeError) as error:
+                self.pause(f"the signals cannot be read: {type(error).__name__}: {error}", _SIGNALS_PAUSE_S)
+        return None
 
     def wait_for_lease(
         self, lease: Lease, journal_topic: JournalTopic, read_ahead: ReadAhead, while_waiting: Callable[[], None]
@@ -169,7 +184,7 @@ class Standby:
         """Creates topics that were deleted, because no term can begin without the orders topic."""
         if self._topics is not None:
             try:
-                ensure_topics(self._client, self._topics, used_by_tuner(self._topics))
+                ensure_topics(self._client, self._topics, self._used)
             except ClusterError as error:
                 log.error("rheostat's topics cannot be created again", error=str(error))
 
@@ -236,9 +251,13 @@ class Standby:
         return None
 
 
-def used_by_tuner(topics: Topics) -> tuple[str, ...]:
-    """Returns the topics that a tuner reads or writes."""
-    return topics.signals, topics.journal, topics.orders, topics.inputs
+def used_by_tuner(topics: Topics, *, has_signals: bool = True) -> tuple[str, ...]:
+    """Returns the topics that a tuner reads or writes in the watched cluster.
+
+    Args:
+        has_signals: the signals topic is in this cluster.
+    """
+    return (topics.signals, *topics.of_tuner) if has_signals else topics.of_tuner
 
 
 def journal_reader(kafka: KafkaSettings, on_refused: OnRefused = log_refused) -> KafkaConsumer:

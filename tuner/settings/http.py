@@ -22,6 +22,11 @@ class HttpSettings(BaseModel):
         description="address to listen on; an address that other machines can reach requires a token",
     )
     port: int = Field(default=9464, ge=0, le=65535, description="port to listen on; 0: any free port")
+    page_url: str | None = Field(
+        default=None,
+        pattern=r"^https?://\S+$",
+        description="address of the page for browsers, to which the pages of other clusters link; none: host and port",
+    )
     read_token: SecretStr | None = Field(
         default=None,
         description="bearer token for reading; better set as environment variable RHEOSTAT_TUNER__HTTP__READ_TOKEN",
@@ -90,6 +95,11 @@ class HttpSettings(BaseModel):
         host = _LOCAL_ADDRESS.get(self.host, self.host)
         scheme = "https" if self.tls_certfile is not None else "http"
         return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
+
+    @property
+    def page(self) -> str:
+        """The address of the status page, for links from other pages."""
+        return self.page_url or self.address(self.port)
 
     @property
     def is_local(self) -> bool:

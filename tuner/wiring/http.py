@@ -7,7 +7,7 @@ from collections.abc import Callable
 import structlog
 from prometheus_client import CollectorRegistry
 
-from tuner.api.api_state import ApiState
+from tuner.api.api_state import ApiState, OtherPages
 from tuner.api.auth import ApiRole, CredentialsError, Tokens, TokenVerifier, make_token
 from tuner.api.orders_api import OrderService
 from tuner.api.server import HttpServer, make_app
@@ -29,6 +29,7 @@ def http_server(
     registry: CollectorRegistry,
     orders: OrderService,
     *,
+    other_pages: OtherPages = (),
     cycle_s: float,
     clock: Clock,
 ) -> HttpServer:
@@ -37,6 +38,7 @@ def http_server(
     Args:
         registry: the Prometheus metrics to serve.
         orders: records operator orders.
+        other_pages: of the other clusters.
 
     Raises:
         PortError: the server cannot listen on its port.
@@ -53,6 +55,7 @@ def http_server(
                 stores.lag,
                 stores.weeks,
                 stores.cordons,
+                other_pages,
             ),
             registry,
             cycle_s,

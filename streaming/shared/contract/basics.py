@@ -23,7 +23,7 @@ class NodeRole(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Topics:
-    """The names of rheostat's own topics in the cluster it watches."""
+    """The names of rheostat's own topics. Usually the watched cluster has all of them."""
 
     metrics: str
     signals: str
@@ -33,6 +33,16 @@ class Topics:
     orders: str
     history: str
     profiles: str
+
+    @property
+    def of_measurements(self) -> tuple[str, ...]:
+        """The topics that may be in another cluster than the watched one, which is then called the metrics cluster."""
+        return self.metrics, self.signals, self.rejects, self.history, self.profiles
+
+    @property
+    def of_tuner(self) -> tuple[str, ...]:
+        """The topics that are always in the watched cluster."""
+        return self.journal, self.orders, self.inputs
 
     @classmethod
     def with_prefix(cls, prefix: str) -> Topics:

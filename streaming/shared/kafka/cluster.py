@@ -111,10 +111,18 @@ class ClusterClient:
     def brokers(self) -> list[Endpoint]:
         """Returns the brokers that are alive and unfenced now."""
         # describe_cluster would include fenced brokers, which cannot serve replicas.
-        answer = self._connection.send_any(
+        answer = self._metadata()
+        return [Endpoint(int(b.node_id), str(b.host), int(b.port)) for b in answer.brokers]
+
+    def cluster_id(self) -> str | None:
+        """Returns the id that Kafka has given the cluster, which does not depend on its addresses."""
+        cluster_id: str | None = self._metadata().cluster_id
+        return cluster_id
+
+    def _metadata(self) -> Any:
+        return self._connection.send_any(
             "describe the cluster", MetadataRequest(topics=[], allow_auto_topic_creation=False)
         )
-        return [Endpoint(int(b.node_id), str(b.host), int(b.port)) for b in answer.brokers]
 
     def broker_versions(self, brokers: Iterable[int]) -> dict[int, BrokerVersion | ClusterError]:
         """Returns what each broker tells about its version. All brokers are asked in parallel; no right is needed."""

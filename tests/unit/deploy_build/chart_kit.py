@@ -71,6 +71,19 @@ def releases() -> dict[str, Release]:
         "foreign account": {"serviceAccount": {"create": False, "name": "other"}},
         "named": {"fullnameOverride": "a" * 62 + "-b"},
         "other ports": {"config": {"tuner": {"http": {"port": 8080}}, "collector": {"http": {"port": 8081}}}},
+        "several clusters": {
+            "collect": {"replicas": 2},
+            "config": {
+                "clusters": {
+                    "east": {"kafka": {"bootstrap_servers": "east:9092"}},
+                    "Prod.west": {
+                        "kafka": {"bootstrap_servers": "west:9092"},
+                        "collector": {"jmx_port": 7072},
+                        "tuner": {"rate_bytes_per_s_max": "200MB/s", "http": {"port": 9474, "page_url": "https://west.example/"}},
+                    },
+                }
+            },
+        },
         "placed": {
             part: {
                 "nodeSelector": {"disk": "ssd"}, "tolerations": [{"key": "kafka", "operator": "Exists"}], "podLabels": {"team": "kafka"},

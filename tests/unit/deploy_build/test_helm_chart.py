@@ -113,7 +113,10 @@ def test_ports_of_settings_pods_services_and_policy_agree(objects: list[Object])
         (container,) = pod["spec"]["containers"]
         part = container["name"]
         (port,) = container["ports"]
-        assert port == {"name": "http", "containerPort": yaml.safe_load(config)[sections[part]]["http"]["port"]}
+        settings = yaml.safe_load(config)
+        cluster = one["metadata"]["labels"].get("rheostat/cluster")
+        own_http = settings["clusters"][cluster].get("tuner", {}).get("http", {}) if cluster is not None else {}
+        assert port == {"name": "http", "containerPort": (settings[sections[part]]["http"] | own_http)["port"]}
         assert {container[f"{probe}Probe"]["httpGet"]["port"] for probe in ("startup", "liveness", "readiness")} == {
             "http"
         }
@@ -125,6 +128,31 @@ def test_ports_of_settings_pods_services_and_policy_agree(objects: list[Object])
             ]
         if one["kind"] == "NetworkPolicy":
             assert {rule["port"] for rule in one["spec"]["ingress"][0]["ports"]} == set(ports.values())
+
+
+def test_each_cluster_has_tuners_of_its_own(objects_by_release: dict[str, list[Object]]) -> None:
+    made = objects_by_release["several clusters"]
+    variables = {
+        one["metadata"]["name"]: {v["name"]: v.get("value") for v in pod["spec"]["containers"][0]["env"]}.get(
+            "RHEOSTAT_CHOSEN_CLUSTER"
+        )
+        for one, pod in workloads(made)
+    }
+    assert variables == {
+        "rheostat-collect": None,
+        "rheostat-learn": None,
+        "rheostat-stream": None,
+        "rheostat-tune-east": "east",
+        "rheostat-tune-prod-west": "Prod.west",
+    }
+    budgets = {one["metadata"]["name"] for one in made if one["kind"] == "PodDisruptionBudget"}
+    assert budgets == {"rheostat-collect", "rheostat-tune-east", "rheostat-tune-prod-west"}
+
+
+def test_name_of_a_cluster_that_is_too_long_is_refused() -> None:
+    values = merged(KAFKA, {"config": {"clusters": {"a" * 21: {"kafka": {"bootstrap_servers": "a:1"}}}}})
+    (rendering,) = render(CHART, [Release(values=values)])
+    assert "a name of a cluster has at most 20 characters on Kubernetes" in rendering.error
 
 
 @each_release

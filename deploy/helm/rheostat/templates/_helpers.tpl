@@ -46,12 +46,38 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- get (dict "collect" "collector" "stream" "stream" "learn" "learn" "tune" "tuner") .part -}}
 {{- end -}}
 
+{{/* The workloads of a part, as JSON: one, or for the tuner one for each of several clusters. Arguments: root, part. */}}
+{{- define "rheostat.workloads" -}}
+{{- $root := .root -}}
+{{- $fullname := printf "%s-%s" (include "rheostat.fullname" $root) .part -}}
+{{- $clusters := ternary (keys (default (dict) $root.Values.config.clusters) | sortAlpha) (list) (eq .part "tune") -}}
+{{- $workloads := list -}}
+{{- range $cluster := $clusters -}}
+{{- $suffix := $cluster | lower | replace "_" "-" | replace "." "-" -}}
+{{- if gt (len $suffix) 20 -}}
+{{- fail (printf "config.clusters.%s: a name of a cluster has at most 20 characters on Kubernetes, as it is part of other names" $cluster) -}}
+{{- end -}}
+{{- $workloads = append $workloads (dict "cluster" $cluster "name" (printf "%s-%s" $fullname $suffix)) -}}
+{{- end -}}
+{{- $workloads | default (list (dict "cluster" "" "name" $fullname)) | toJson -}}
+{{- end -}}
+
+{{/* The section `http` of a part, as JSON. Arguments: root, part, cluster (empty: the only one). */}}
+{{- define "rheostat.http" -}}
+{{- $http := deepCopy (get (get .root.Values.config (include "rheostat.section" .)) "http") -}}
+{{- if .cluster -}}
+{{- $entry := default (dict) (get .root.Values.config.clusters .cluster) -}}
+{{- $http = mergeOverwrite $http (deepCopy (default (dict) (dig "tuner" "http" (dict) $entry))) -}}
+{{- end -}}
+{{- toJson $http -}}
+{{- end -}}
+
 {{- define "rheostat.port" -}}
-{{- get (get (get .root.Values.config (include "rheostat.section" .)) "http") "port" | int -}}
+{{- get (include "rheostat.http" . | fromJson) "port" | int -}}
 {{- end -}}
 
 {{- define "rheostat.scheme" -}}
-{{- if and (eq .part "tune") .root.Values.config.tuner.http.tls_certfile -}}https{{- else -}}http{{- end -}}
+{{- if and (eq .part "tune") (get (include "rheostat.http" . | fromJson) "tls_certfile") -}}https{{- else -}}http{{- end -}}
 {{- end -}}
 
 {{/* An environment variable from a key of a Secret. Arguments: variable, secret (name, key). */}}
@@ -63,7 +89,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
       key: {{ .secret.key | quote }}
 {{- end -}}
 
-{{/* The pod of a part. Arguments: root, part. */}}
+{{/* The pod of a part. Arguments: root, part, cluster (empty: the only one). */}}
 {{- define "rheostat.pod" -}}
 {{- $root := .root -}}
 {{- $part := .part -}}
@@ -73,6 +99,9 @@ metadata:
   labels:
     {{- include "rheostat.labels" $root | nindent 4 }}
     app.kubernetes.io/component: {{ $part }}
+    {{- with .cluster }}
+    rheostat/cluster: {{ . | quote }}
+    {{- end }}
     {{- with $values.podLabels }}
     {{- toYaml . | nindent 4 }}
     {{- end }}
@@ -123,6 +152,9 @@ spec:
               matchLabels:
                 {{- include "rheostat.selector" $root | nindent 16 }}
                 app.kubernetes.io/component: {{ $part }}
+                {{- with .cluster }}
+                rheostat/cluster: {{ . | quote }}
+                {{- end }}
   {{- end }}
   containers:
     - name: {{ $part }}
@@ -133,6 +165,10 @@ spec:
         # For commands in the pod, such as `kubectl exec ... -- rheostat status`.
         - name: RHEOSTAT_CONFIG
           value: /etc/rheostat/config/rheostat.yaml
+        {{- with .cluster }}
+        - name: RHEOSTAT_CHOSEN_CLUSTER
+          value: {{ . | quote }}
+        {{- end }}
         {{- range tuple "TUNER" "COLLECTOR" "STREAM" "LEARN" }}
         {{- include "rheostat.secretVariable" (dict "variable" (printf "RHEOSTAT_%s__HTTP__READ_TOKEN" .) "secret" $root.Values.secrets.readToken) | nindent 8 }}
         {{- end }}

@@ -41,7 +41,7 @@ CHANGE = ChangeEvent(
 
 
 def samples(now_ms: int, counts: LearnCounts) -> dict[tuple[str, tuple[str, ...]], float]:
-    collector = LearnCollector("c", counts, lambda: now_ms / 1000)
+    collector = LearnCollector({"c": counts}, lambda: now_ms / 1000)
     return {
         (sample.name, tuple(sample.labels.values())): sample.value
         for family in collector.collect()

@@ -15,7 +15,7 @@ import pytest
 import structlog
 
 from rheostat.config.change_watch import RELOADABLE, ConfigWatch, changed_keys
-from rheostat.config.settings import load_settings
+from rheostat.config.settings import load_file, load_settings
 from rheostat.console.logs import set_log_level, set_up_logs
 from rheostat.run import sighup
 from streaming.shared.process_metrics import ConfigState
@@ -247,3 +247,49 @@ def test_log_level_hides_lower_lines_until_it_changes() -> None:
     set_log_level("info")
     log.info("shown again")
     assert [json.loads(line)["event"] for line in out.getvalue().splitlines()] == ["shown", "shown again"]
+
+
+SEVERAL = """
+cluster: obs
+kafka: {bootstrap_servers: "obs:9092"}
+stream: {checkpoint_dir: /tmp/checkpoint}
+tuner: {rate_bytes_per_s_max: 50000000, http: {port: 9464}}
+clusters:
+  east: {kafka: {bootstrap_servers: "east:9092"}}
+  west: {kafka: {bootstrap_servers: "west:9092"}, tuner: {rate_bytes_per_s_max: 60000000, http: {port: 9474}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "needs_restart"),
+    [
+        ("60000000", "70000000", {"run": False, "collect": False, "stream": False, "learn": False, "tune": False}),
+        ("50000000", "70000000", {"run": False, "collect": False, "stream": False, "learn": False, "tune": False}),
+        ("west:9092", "west:9093", {"run": False, "collect": True, "stream": False, "learn": False, "tune": True}),
+        ("obs:9092", "obs:9093", {"run": False, "collect": True, "stream": True, "learn": True, "tune": True}),
+        ("  east:", "  north:", {"run": True, "collect": True, "stream": False, "learn": True, "tune": True}),
+        ("9474", "9475", {"run": False, "collect": False, "stream": False, "learn": False, "tune": True}),
+    ],
+)
+def test_reload_with_several_clusters_refuses_only_what_a_part_uses(
+    file: Path, old: str, new: str, needs_restart: dict[str, bool]
+) -> None:
+    file.write_text(SEVERAL)
+    watches = {part: ConfigWatch(file, {}, load_file(file, {}), part=part) for part in needs_restart if part != "tune"}
+    environ = {"RHEOSTAT_CHOSEN_CLUSTER": "west"}
+    watches["tune"] = ConfigWatch(file, environ, load_settings(file, environ))
+    assert SEVERAL.count(old) == 1
+    file.write_text(SEVERAL.replace(old, new))
+    for watch in watches.values():
+        watch.reload()
+    assert {part: watch.state().reloads_refused == 1 for part, watch in watches.items()} == needs_restart
+
+
+def test_change_of_another_cluster_leaves_a_tuner_as_it_is(file: Path) -> None:
+    file.write_text(SEVERAL)
+    environ = {"RHEOSTAT_CHOSEN_CLUSTER": "east"}
+    watch = ConfigWatch(file, environ, load_settings(file, environ))
+    file.write_text(SEVERAL.replace("60000000", "70000000"))
+    assert watch.state().is_applied
+    watch.reload()
+    assert not watch.waiting()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import astuple
 from typing import Any
 
 import pytest
@@ -125,7 +126,10 @@ def test_reads_that_only_commands_need_are_advice(monkeypatch: pytest.MonkeyPatc
     for name, answer in {"missing_topics": [], "create_topics": None, "topic_complaints": []}.items():
         monkeypatch.setattr(doctor_cluster, name, lambda *_, answer=answer, **__: answer)
     client: Any = Topics(())
-    found = {finding.check: finding for finding in doctor_cluster.topics(client, settings_of(), create=False)}
+    settings = settings_of()
+    used = astuple(settings.topic_names())
+    findings = doctor_cluster.topics(client, settings, settings.kafka, used, create=False)
+    found = {finding.check: finding for finding in findings}
     for topic in ("inputs", "rejects"):
         read = found[f"right: Read on Topic rheostat.{topic}"]
         assert read.verdict is FindingVerdict.ADVICE

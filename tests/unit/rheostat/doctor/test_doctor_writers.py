@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import astuple
 from typing import Any
 
 from rheostat.config.settings import Settings
@@ -31,7 +32,7 @@ def said(**by_topic: set[str] | ClusterError | None) -> list[Finding]:
             return found
 
     client: Any = Client()
-    return list(writers(client, SETTINGS))
+    return list(writers(client, SETTINGS, SETTINGS.kafka, astuple(SETTINGS.topic_names())))
 
 
 def test_writers_names_all_but_the_own_principal() -> None:

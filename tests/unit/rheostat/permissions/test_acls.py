@@ -149,3 +149,26 @@ def test_doctor_prints_the_script(tmp_path: Path) -> None:
     assert done.output == acl_script(settings_of(), parse_principals(["User:one"]))
     for wrong in ([*command, "--json"], [*command, "--create"], [*command[:3], "--principal", "User:one"]):
         assert isinstance(CliRunner().invoke(app, wrong).exception, BadInputError)
+
+
+def test_rights_of_a_cluster_and_of_the_metrics_cluster_are_apart() -> None:
+    text = """\
+cluster: obs
+kafka: {bootstrap_servers: 'obs:9092'}
+stream: {checkpoint_dir: /x}
+tuner: {rate_bytes_per_s_max: 50MB/s, dry_run: false}
+clusters: {west: {kafka: {bootstrap_servers: 'west:9092'}}}
+"""
+    script = acl_script(settings_of(text).for_cluster("west"), parse_principals(["User:r"]))
+    lines = {server: [line for line in script.splitlines() if f" {server}:9092 " in line] for server in ("obs", "west")}
+    at_obs, at_west = ({(kind, name) for _, _, kind, name, _ in granted("\n".join(lines[s]))} for s in ("obs", "west"))
+    topics = Topics.with_prefix("rheostat")
+    assert at_obs == {
+        ("--topic", "rheostat."),
+        *(("--topic", topic) for topic in topics.of_measurements),
+        ("--group", lease_group("obs", "collect")),
+        ("--group", lease_group("obs", "stream")),
+    }
+    assert at_west >= {("--topic", "rheostat."), ("--cluster", ""), ("--group", lease_group("west"))}
+    assert {name for kind, name in at_west if kind == "--topic"} & set(topics.of_measurements) == set()
+    assert {("--topic", topic) for topic in topics.of_tuner} <= at_west

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from rheostat.run import supervisor as supervisor_module
-from rheostat.run.supervisor import BACKOFF_S_MAX, WELL_AFTER_S, Child, Supervisor, children_for
+from rheostat.run.supervisor import BACKOFF_S_MAX, WELL_AFTER_S, Child, Supervisor, children_for, tuner_names
 
 DIES = [sys.executable, "-c", "raise SystemExit(3)"]
 LIVES = [sys.executable, "-c", "import sys, time; time.sleep(600)"]
@@ -110,6 +110,15 @@ def test_children_for_passes_dry_run_to_the_tuner_only() -> None:
     assert list(parts) == ["collect", "stream", "tune"]
     assert all(command[:3] == [sys.executable, "-m", "rheostat"] for command in parts.values())
     assert [name for name, command in parts.items() if "--dry-run" in command] == ["tune"]
+
+
+def test_children_for_several_clusters_has_one_tuner_each() -> None:
+    parts = {c.name: list(c.command) for c in children_for(Path("x.yaml"), dry_run=True, clusters=["east", "west"])}
+    assert list(parts) == ["collect", "stream", "tune east", "tune west"]
+    assert tuner_names(["east", "west"]) == ["tune east", "tune west"]
+    assert {name: command[3] for name, command in parts.items()} == {name: name.split()[0] for name in parts}
+    assert parts["tune west"][-3:] == ["--cluster", "west", "--dry-run"]
+    assert all("--cluster" not in parts[name] for name in ("collect", "stream"))
 
 
 def test_children_for_starts_learn_later_and_stops_it_last() -> None:

@@ -30,6 +30,13 @@ def desktop(rig: Rig) -> ApiState:
     return ApiState(rig.observers, rig.quotas, rig.plans)
 
 
+def test_status_names_the_pages_of_other_clusters(rig: Rig) -> None:
+    state = ApiState(rig.observers, rig.quotas, rig.plans, other_pages=[("west", "https://west.example/")])
+    rig.cycle()
+    assert state.status("read")["other_clusters"] == [{"cluster": "west", "page": "https://west.example/"}]
+    assert ApiState(rig.observers, rig.quotas, rig.plans).status("read")["other_clusters"] == []
+
+
 def test_snapshot_is_freed_by_next_cycle(rig: Rig, desktop: ApiState) -> None:
     rig.cycle()
     held = weakref.ref(desktop.snapshot())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any
 
@@ -374,6 +374,37 @@ def test_wait_for_topics_ends_when_stopped(rig: Rig, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(module, "ensure_topics", ensure)
     assert not rig.standby.wait_for_topics(Topics.with_prefix("rheostat"))
+
+
+def test_wait_for_topics_leaves_signals_to_the_metrics_cluster(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    used: list[tuple[str, ...]] = []
+
+    def ensure(_client: object, _topics: Topics, names: tuple[str, ...]) -> list[str]:
+        used.append(names)
+        return []
+
+    monkeypatch.setattr(module, "ensure_topics", ensure)
+    monkeypatch.setattr(module, "unreadable_topic_complaints", lambda *_: [])
+    topics = Topics.with_prefix("rheostat")
+    assert rig.standby.wait_for_topics(topics, has_signals=False)
+    assert rig.standby.wait_for_topics(topics)
+    assert used == [topics.of_tuner, (topics.signals, *topics.of_tuner)]
+
+
+def test_try_until_connected_waits_for_the_metrics_cluster(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_SIGNALS_PAUSE_S", PAUSE_S)
+    answers: Iterator[Exception | str] = iter([kafka.errors.KafkaConnectionError("nobody answers"), "reader"])
+
+    def connect() -> str:
+        answer = next(answers)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    assert rig.standby.try_until_connected(connect) == "reader"
+    assert rig.waits_for == "the signals cannot be read: KafkaConnectionError: KafkaConnectionError: nobody answers"
+    rig.stop.set()
+    assert rig.standby.try_until_connected(connect) is None
 
 
 def test_journal_with_retention_blocks_until_fixed(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:

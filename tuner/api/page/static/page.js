@@ -69,6 +69,7 @@ const rheostat = (() => {
         status = await answer.json();
         one("#cluster").textContent = status.cluster;
         document.title = `${status.moving_partitions ? `${status.moving_partitions} moving · ` : ""}${status.cluster} · rheostat`;
+        offerClusters(status.other_clusters);
         one("#version").textContent = `rheostat ${status.version}`;
         document.body.dataset.role = status.role;
         one("#who").hidden = !token(); // A tuner that answers without a token needs none.
@@ -85,6 +86,19 @@ const rheostat = (() => {
     } finally {
       asking = false;
     }
+  }
+
+  /* Links to the pages of the other clusters. An address that only the tuner's machine reaches gets the host of this page. */
+  function offerClusters(others) {
+    const nav = one("#clusters");
+    if (nav.childElementCount === others.length) return; // They stay the same while the tuner runs.
+    const links = others.map(({ cluster, page }) => {
+      const address = new URL(page);
+      if (["127.0.0.1", "[::1]", "localhost"].includes(address.hostname)) address.hostname = location.hostname;
+      return Object.assign(document.createElement("a"), { href: address.href, textContent: cluster });
+    });
+    nav.replaceChildren(...links);
+    nav.hidden = links.length === 0;
   }
 
   async function listen() {

@@ -1,0 +1,61 @@
+"""Checks at the start of `rheostat run` which clusters answer, and that no two names stand for one Kafka cluster."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import structlog
+
+from rheostat.config.settings import Settings
+from rheostat.errors import BadInputError, UnreachableError
+from rheostat.run.services import PROBE_S_MAX, check_files, probe, probe_kafka
+from streaming.shared.kafka import KafkaSettings
+from streaming.shared.kafka.cluster import ClusterClient, ClusterError
+
+
+def probe_clusters(settings: Settings) -> None:
+    """Checks each cluster once, all at the same time. A cluster that does not answer is only logged if others answer.
+
+    Raises:
+        BadInputError: two names stand for one Kafka cluster; or a certificate or key cannot be read.
+        UnreachableError: the metrics cluster does not answer, or no watched cluster does.
+    """
+    if not settings.clusters:
+        probe(settings)
+        return
+    check_files(settings)
+    connections = {name: cluster.kafka for name, cluster in settings.clusters.items()}
+    connections.setdefault(settings.cluster, settings.kafka)
+    with ThreadPoolExecutor(len(connections), thread_name_prefix="probe") as pool:
+        results = dict(zip(connections, pool.map(_cluster_id, connections.values()), strict=True))
+    away = {name: str(error) for name, error in results.items() if isinstance(error, UnreachableError)}
+    if settings.cluster in away:
+        raise UnreachableError(
+            f"The metrics cluster {settings.cluster} has the topics of all measurements. {away[settings.cluster]}"
+        )
+    if all(name in away for name in settings.clusters):
+        raise UnreachableError("\n".join(f"Cluster {name}: {text}" for name, text in away.items()))
+    for name, text in away.items():
+        structlog.get_logger("start").error(
+            "a cluster does not answer; the others start, and its tuner tries again", cluster=name, error=text
+        )
+    names: dict[str, str] = {}
+    for name, cluster_id in results.items():
+        if isinstance(cluster_id, str) and names.setdefault(cluster_id, name) != name:
+            raise BadInputError(
+                f"clusters.{name}.kafka: {name} and {names[cluster_id]} are the same Kafka cluster, with the id {cluster_id}. "
+                "Two tuners would set its throttles: remove one of the names"
+            )
+
+
+def _cluster_id(kafka: KafkaSettings) -> str | UnreachableError | None:
+    """Returns the id of a Kafka cluster, or why it does not answer; None if it tells no id."""
+    timeout_s = min(PROBE_S_MAX, kafka.request_timeout_s)
+    try:
+        probe_kafka(kafka)
+        with ClusterClient(kafka.model_copy(update={"request_timeout_s": timeout_s}), "rheostat-probe") as client:
+            return client.cluster_id()
+    except UnreachableError as error:
+        return error
+    except ClusterError as error:
+        return UnreachableError(str(error))
