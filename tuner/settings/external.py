@@ -99,6 +99,10 @@ class VetoSettings(BaseModel):
             raise ValueError(f"veto {self.name} needs either url or prometheus")
         if (self.prometheus is None) != (self.query is None):
             raise ValueError(f"veto {self.name}: prometheus and query go together")
+        if self.prometheus is not None and "?" in self.prometheus:
+            raise ValueError(
+                f"veto {self.name}: prometheus is the address of the server, without a question mark and parameters"
+            )
         if self.above is not None and self.below is not None:
             raise ValueError(f"veto {self.name}: give above or below, not both")
         if self.effect == "hold" and self.lower_to_bytes_per_s is not None:

@@ -56,6 +56,7 @@ def test_sections_have_careful_defaults() -> None:
         ("http://prometheus:9090", "http://kim:pw@prometheus", "veto latency: the URL contains a login"),
         ("http://prometheus:9090", "http://prometheus:x", "f.yaml:10: tuner.vetoes[0].prometheus: expected a URL"),
         ("http://prometheus:9090", "http://a/#b", "f.yaml:10: tuner.vetoes[0].prometheus: the URL ends with a fragment"),
+        ("http://prometheus:9090", "http://prometheus/?a=b", "veto latency: prometheus is the address of the server, without"),
         ("above: 1", "above: .nan", "f.yaml:12: tuner.vetoes[0].above: "),
         ("above: 1", "above: 1\n      below: 0", "veto latency: give above or below, not both"),
         ("above: 1", "url: http://x/", "veto latency needs either url or prometheus"),
