@@ -116,6 +116,8 @@ CLAIMS: Mapping[str, tuple[Claim, ...]] = {
         Claim("start to first cycle shown over HTTP, longest of 5, s", _key("ready_s_max"), at_most=3.0),
         Claim("memory of the tuner (RSS), MB", _key("rss_mb"), at_most=150.0),
         Claim("of it a bare Python with the Kafka client, MB", _key("rss_mb_bare_client")),
+        Claim("idle tuner and collector, of a core", _key("idle_cores_tune_collect"), at_most=0.1),
+        Claim("idle stream, of a core", _key("idle_cores_stream")),
     ),
     "image": (
         Claim("size of the container image, MB", _key("size_mb"), at_most=900.0),
@@ -197,6 +199,8 @@ CLAIMS: Mapping[str, tuple[Claim, ...]] = {
         Claim("sample published to signal readable, p99, s", _key("live", "thorough", "latency_s_p99"), at_most=1.5),
         Claim("process start to first signal, s", _key("live", "thorough", "start_s"), at_most=12.0),
         Claim("memory, JVM and Python (RSS), MiB", _key("live", "thorough", "rss_mb"), at_most=1229.0),
+        Claim("two workers ÷ one JVM with two cores", _key("cluster", "cluster_per_core_to_local"), at_least=0.8),
+        Claim("two workers ÷ one worker", _key("cluster", "growth_cluster")),
     ),
     "history": (
         Claim("pass at 1,000 brokers, s of CPU", _key("pass_cpu_s"), at_most=PASS_CPU_S_MAX),

@@ -11,7 +11,7 @@ Everything runs with a real broker on the same machine. There are six parts, and
     flood        5,000 refused records a second for a minute: all are reported, and the state stays within its slots.
     growth       throughput and state at 1, 10 and 100 times the brokers, with 4,000 moving partitions per broker, and with the
                  lags of 24 fetcher threads per broker.
-    cluster      the whole pipeline on a standalone cluster with two workers.
+    cluster      the whole pipeline with one and two cores: in one JVM, and on a standalone cluster with one core per worker.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from typing import Any
 
 from benchmarks.metrics_load import Shape
 from benchmarks.streaming.bench import Bench, fill
-from benchmarks.streaming.cluster import on_cluster
+from benchmarks.streaming.cluster import cluster_growth
 from benchmarks.streaming.flood import flood
 from benchmarks.streaming.live import live
 from benchmarks.streaming.throughput import Session, hour, python_consumer, throughput
@@ -35,6 +35,7 @@ from rheostat.lab.cluster import Lab, LabSpec
 from streaming.shared.kafka import KafkaSettings
 
 RATIO_MIN = 0.6
+CLUSTER_PER_CORE_MIN = 0.8
 P50_S_MAX, P99_S_MAX = 0.7, 1.5
 START_S_MAX = 12.0
 RSS_MB_MAX = 1.2 * 1024
@@ -81,12 +82,12 @@ def measure(parts: Sequence[str], *, quick: bool) -> dict[str, Any]:
                 ]
             session.spark.stop()
         if "cluster" in parts:
-            records = 12_000
-            if fill(bench, "spread", Shape(1000), 12) != records:
+            records = 24_000
+            if fill(bench, "spread", Shape(1000), 24) != records:
                 raise AssertionError("the topic for the cluster is not full")
             for kind in ("signals", "rejects"):
                 bench.create(f"spread-out.{kind}")
-            found["cluster_samples_per_s"] = round(on_cluster(bench.kafka, "spread", records, 50, 4_000))
+            found["cluster"] = cluster_growth(bench, "spread", records, 50, 4_000)
     found["bounds"] = bounds(found)
     return found
 
@@ -107,6 +108,8 @@ def bounds(found: dict[str, Any]) -> dict[str, tuple[float, str, float]]:
     if "flood" in found:
         held["flood_told"] = (found["flood"]["told"], ">=", found["flood"]["records"])
         held["flood_state_rows"] = (found["flood"]["state_rows"], "<=", FLOOD_ROWS_MAX)
+    if "cluster" in found:
+        held["cluster_per_core"] = (found["cluster"]["cluster_per_core_to_local"], ">=", CLUSTER_PER_CORE_MIN)
     for compiler, seen in found.get("live", {}).items():
         held[f"{compiler}_latency_s_p50"] = (seen["latency_s_p50"], "<=", P50_S_MAX)
         held[f"{compiler}_latency_s_p99"] = (seen["latency_s_p99"], "<=", P99_S_MAX)

@@ -1,16 +1,19 @@
-"""Runs the whole pipeline on a standalone cluster with two workers, in its own process because a process has one JVM."""
+"""Compares the whole pipeline on a standalone cluster of one or two workers with one JVM of as many cores."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import psutil
 import pyspark
 
 from benchmarks.streaming.bench import Bench
@@ -18,6 +21,8 @@ from benchmarks.streaming.throughput import Session
 from rheostat.jvm.java import find_java
 from rheostat.lab.node import free_ports
 from streaming.shared.kafka import KafkaSettings
+
+WARM_UP_RUNS, MEASURED_RUNS = 5, 3
 
 
 @contextlib.contextmanager
@@ -66,23 +71,57 @@ def standalone(home: Path) -> Iterator[str]:
         yield address
 
 
-def on_cluster(kafka: KafkaSettings, topic: str, records: int, per_scrape: int, batch: int) -> float:
-    """Returns the throughput, measured in a child process: the session of this process is local, and a process has one JVM."""
+def cluster_growth(bench: Bench, topic: str, records: int, per_scrape: int, batch: int) -> dict[str, Any]:
+    """Returns the throughput with one and with two cores, on this machine alone and on a cluster with one core per worker.
+
+    Each session is in a process of its own, because a process has one JVM. Each process repeats the whole topic until the compiler
+    of its JVMs has done its work; the median of the last runs counts.
+    """
+    runs = WARM_UP_RUNS // 2 + 1 if bench.quick else WARM_UP_RUNS + MEASURED_RUNS
+    found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory(prefix="rheostat-bench-") as folder, standalone(Path(folder)) as master:
-        command = [sys.executable, "-m", "benchmarks.streaming.cluster", master, topic, str(records), str(batch)]
-        done = subprocess.run(
-            [*command, kafka.bootstrap_servers], stdout=subprocess.PIPE, timeout=300, check=True, text=True
-        )
-    return float(json.loads(done.stdout.strip().splitlines()[-1])["records_per_s"]) * per_scrape
+        for kind, address in (("local", "local"), ("cluster", master)):
+            for cores in (1, 2):
+                command = [sys.executable, "-m", "benchmarks.streaming.cluster", address, str(cores), topic]
+                done = subprocess.run(
+                    [*command, str(records), str(batch), str(runs), bench.kafka.bootstrap_servers],
+                    stdout=subprocess.PIPE, timeout=600, check=True, text=True,
+                )  # fmt: skip
+                measured = json.loads(done.stdout.strip().splitlines()[-1])
+                measured["samples_per_s"] = round(measured.pop("records_per_s") * per_scrape)
+                measured["cpu_s_per_million_samples"] = round(measured.pop("cpu_s") / (records * per_scrape) * 1e6, 2)
+                found[f"{kind}_{cores}"] = measured
+    rate = {name: measured["samples_per_s"] for name, measured in found.items()}
+    found["growth_local"] = round(rate["local_2"] / rate["local_1"], 2)
+    found["growth_cluster"] = round(rate["cluster_2"] / rate["cluster_1"], 2)
+    found["cluster_per_core_to_local"] = round(rate["cluster_2"] / rate["local_2"], 2)
+    return found
 
 
-def main(master: str, topic: str, records: str, batch: str, bootstrap_servers: str) -> None:
+def main(master: str, cores: str, topic: str, records: str, batch: str, runs: str, bootstrap_servers: str) -> None:
+    """Prints the median of the last runs of a session. The CPU time is that of all Spark processes of this machine."""
     with tempfile.TemporaryDirectory(prefix="rheostat-bench-") as folder:
         bench = Bench(KafkaSettings(bootstrap_servers=bootstrap_servers), Path(folder), quick=True)
-        session = Session(bench, compiler="thorough", master=master)
-        found = [session.whole(topic, int(records), int(batch)) for _ in range(4)][-1]
+        session = Session(bench, compiler="thorough", master=master, cores=int(cores))
+        found = []
+        for _ in range(int(runs)):
+            before_s = _cpu_s(session)
+            found.append({**session.whole(topic, int(records), int(batch)), "cpu_s": _cpu_s(session) - before_s})
         session.spark.stop()
-    print(json.dumps(found))
+    last = found[-MEASURED_RUNS:]
+    keys = ("records_per_s", "cpu_s", "batch_ms", "outside_tasks_ms")
+    print(json.dumps({key: statistics.median(one[key] for one in last) for key in keys}))
+
+
+def _cpu_s(session: Session) -> float:
+    """Returns the CPU time of this process, of its JVM, and of its executors."""
+    spark = {process.pid: process for process in psutil.Process().children(recursive=True)}
+    driver = f"@127.0.0.1:{session.spark.conf.get('spark.driver.port')}"
+    for process in psutil.process_iter(["cmdline"]):
+        if any(word.endswith(driver) for word in process.info["cmdline"] or ()):
+            spark[process.pid] = process
+    times = [process.cpu_times() for process in spark.values()]
+    return sum(time.user + time.system for time in times) + sum(os.times()[:2])
 
 
 if __name__ == "__main__":

@@ -45,7 +45,9 @@ class Session:
     defaults. The kernel reads rheostat's format faster than both, so it is no reference.
     """
 
-    def __init__(self, bench: Bench, *, compiler: Compiler, master: str = "local", shuffle_partitions: int = 2) -> None:
+    def __init__(
+        self, bench: Bench, *, compiler: Compiler, master: str = "local", shuffle_partitions: int = 2, cores: int = 2
+    ) -> None:
         self._bench = bench
         self._runs = 0
         self.spark = spark_session(
@@ -53,7 +55,7 @@ class Session:
             SparkOptions(
                 app_name="benchmark",
                 local_dir=bench.home / "spark",
-                cores=2,
+                cores=cores,
                 shuffle_partitions=shuffle_partitions,
                 compiler=compiler,
                 cluster=None if master == "local" else SparkCluster(master, "127.0.0.1", 700, 1),
@@ -115,6 +117,10 @@ class Session:
             "records_per_s": 1000
             * sum(p["numInputRows"] for p in steady)
             / sum(p["durationMs"]["triggerExecution"] for p in steady),
+            "batch_ms": statistics.median(p["durationMs"]["triggerExecution"] for p in steady),
+            "outside_tasks_ms": statistics.median(
+                p["durationMs"]["triggerExecution"] - p["durationMs"]["addBatch"] for p in steady
+            ),
             # Full from the second minute on; the last batch may be a short one.
             "state_rows_early": state[len(state) // 4]["numRowsTotal"] if state else 0,
             "state_rows_late": state[-2]["numRowsTotal"] if len(state) > 1 else 0,
