@@ -70,7 +70,7 @@ GROUPS = (
                             "tuner/api/certificate.py", "streaming/collector/jmx.py")),
     ("Login to Kafka", ("streaming/shared/kafka/access_tokens.py", "streaming/shared/kafka/mechanisms.py",
                         "streaming/shared/kafka/secrets.py", "streaming/shared/kafka/token_source.py")),
-    ("Stream", ("streaming/checkpoint.py", "streaming/runner.py", "streaming/sources.py", "streaming/storage.py",
+    ("Stream", ("streaming/checkpoint", "streaming/local_notes.py", "streaming/runner.py", "streaming/sources.py", "streaming/storage.py",
                 "streaming/session.py", "streaming/formats/", "streaming/failure_causes.py")),
     ("Cluster and journal", ("streaming/shared/", "tuner/journal/", "rheostat/journal/", "rheostat/tuner_presence.py")),
     ("rheostat status, signals, throttles, doctor", ("rheostat/status/", "rheostat/signals/", "rheostat/throttles/",

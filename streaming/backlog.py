@@ -34,7 +34,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Protocol
 
 import kafka.errors
@@ -45,8 +44,11 @@ from pyspark.sql import SparkSession
 
 from streaming import checkpoint
 from streaming.checkpoint import CheckpointRecord, FailingChunk, Skipped
+from streaming.checkpoint_files import CheckpointPath
 from streaming.errors import StreamError
 from streaming.failure_causes import first_line
+from streaming.hadoop_path import HadoopPath
+from streaming.local_notes import note_failing_chunk, notes_folder
 from streaming.session import BACKLOG_POOL, ran_out_of_memory
 from streaming.settings import StreamSettings
 from streaming.shared.kafka import KafkaSettings
@@ -386,7 +388,7 @@ class Worker:
     def __init__(
         self,
         spark: SparkSession,
-        checkpoint_dir: Path,
+        checkpoint_dir: CheckpointPath,
         record: CheckpointRecord,
         feeds: Sequence[Feed],
         settings: StreamSettings,
@@ -452,14 +454,22 @@ class Worker:
                 if self._stop.is_set():
                     return
                 if isinstance(error, Py4JNetworkError) and ran_out_of_memory():
-                    if self._chunk is not None:
-                        self._record = with_chunk_failure(self._record, self._chunk, self._settings)
-                    checkpoint.write(self._checkpoint_dir, self._record)
+                    self._note_failure()
                     return  # The process ends with the JVM; the next process continues.
                 # The live query does not depend on the backlog, so every failure is reported and retried.
                 self._on_failure(first_line(error), wait_s)
                 self._stop.wait(wait_s)
                 wait_s = min(_RETRY_S_MAX, wait_s * 2)
+
+    def _note_failure(self) -> None:
+        """Records that the chunk in progress has ended the JVM."""
+        if self._chunk is None:
+            return
+        self._record = with_chunk_failure(self._record, self._chunk, self._settings)
+        if not isinstance(self._checkpoint_dir, HadoopPath):
+            checkpoint.write(self._checkpoint_dir, self._record)
+        elif self._record.failing_chunk is not None:
+            note_failing_chunk(notes_folder(self._settings.checkpoint_dir), self._record.failing_chunk)
 
     def _run_chunk(self, timelines: Sequence[Timeline]) -> None:
         self._record = with_recount(self._record, timelines)

@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from streaming.checkpoint import (
     SPARK_LOG_VERSION,
@@ -22,6 +21,7 @@ from streaming.checkpoint import (
     damage_error,
     read_offsets,
 )
+from streaming.checkpoint_files import CheckpointPath, write_atomically
 from streaming.sources import Offsets
 
 _ZERO = "\x00"  # Spark writes a zero byte before the version in files below ``sources`` only.
@@ -54,7 +54,7 @@ class BegunBatch:
         return sum(part.records for part in self.slices)
 
 
-def begun_batch(checkpoint_dir: Path, record: CheckpointRecord) -> BegunBatch | None:
+def begun_batch(checkpoint_dir: CheckpointPath, record: CheckpointRecord) -> BegunBatch | None:
     """Returns the unfinished batch; None if every batch is finished or the start offsets are unknown.
 
     Raises:
@@ -77,18 +77,18 @@ def begun_batch(checkpoint_dir: Path, record: CheckpointRecord) -> BegunBatch | 
     return BegunBatch(number, tuple(_slices(starts, ends)))
 
 
-def write_begun_batch(checkpoint_dir: Path, record: CheckpointRecord, batch: BegunBatch) -> None:
+def write_begun_batch(checkpoint_dir: CheckpointPath, record: CheckpointRecord, batch: BegunBatch) -> None:
     """Writes the batch's start and end offsets into Spark's files. No query may run."""
     live, number = checkpoint_dir / record.live, batch.number
     if number > 0:
         _replace_offsets(live / "offsets" / str(number - 1), batch.slices, at_end=False)
     else:
-        for file in sorted((live / "sources").glob("*/0")):
-            source = int(file.parent.name)
+        for source in batch_numbers(live / "sources"):
+            file = live / "sources" / str(source) / "0"
             offsets = _with_slices(
                 _read_initial_offsets(file), [part for part in batch.slices if part.source == source], at_end=False
             )
-            _write(file, f"{_ZERO}{SPARK_LOG_VERSION}\n{json.dumps(offsets)}")
+            write_atomically(file, f"{_ZERO}{SPARK_LOG_VERSION}\n{json.dumps(offsets)}")
     _replace_offsets(live / "offsets" / str(number), batch.slices, at_end=True)
 
 
@@ -100,7 +100,7 @@ def _slices(starts: Sequence[Offsets], ends: Sequence[Offsets]) -> Iterator[Slic
                     yield Slice(source, topic, partition, start=first[topic][partition], end=offset)
 
 
-def _read_initial_offsets(file: Path) -> Offsets:
+def _read_initial_offsets(file: CheckpointPath) -> Offsets:
     """Returns the start offsets of batch 0, which Spark keeps in another form than later offsets."""
     try:
         version, _, content = file.read_text(encoding="utf-8").removeprefix(_ZERO).partition("\n")
@@ -111,13 +111,13 @@ def _read_initial_offsets(file: Path) -> Offsets:
         raise damage_error(file, "not offsets of Kafka") from error
 
 
-def _replace_offsets(file: Path, slices: Sequence[Slice], *, at_end: bool) -> None:
+def _replace_offsets(file: CheckpointPath, slices: Sequence[Slice], *, at_end: bool) -> None:
     version, head, *lines = file.read_text(encoding="utf-8").splitlines()
     for source, offsets in enumerate(read_offsets(file)):
         source_slices = [part for part in slices if part.source == source]
         if source_slices:
             lines[source] = json.dumps(_with_slices(offsets, source_slices, at_end=at_end))
-    _write(file, "\n".join([version, head, *lines]))
+    write_atomically(file, "\n".join([version, head, *lines]))
 
 
 def _with_slices(offsets: Offsets, slices: Sequence[Slice], *, at_end: bool) -> dict[str, dict[str, int]]:
@@ -127,11 +127,3 @@ def _with_slices(offsets: Offsets, slices: Sequence[Slice], *, at_end: bool) -> 
     for part in slices:
         changed[part.topic][str(part.partition)] = part.end if at_end else part.start
     return changed
-
-
-def _write(file: Path, content: str) -> None:
-    draft = file.with_name(f".{file.name}.rheostat.tmp")
-    draft.write_text(content, encoding="utf-8")
-    # Hadoop keeps a checksum file next to each file, and does not check a file that has none.
-    file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
-    draft.replace(file)

@@ -1,9 +1,7 @@
-"""The checkpoint of a query: locks the folder, records what the query was made with, and keeps its progress.
+"""The checkpoint of a query: records what the query was made with, and keeps its progress. The caller has locked the folder.
 
     <checkpoint_dir>/rheostat.json   the record; replaced atomically, so a crash leaves the old or the new one
     <checkpoint_dir>/live-<n>/       Spark's files of the running query; the record names <n>
-    <checkpoint_dir>.lock            the lock, and the checkpoint's id; outside the folder, because an operator may remove the
-                                     folder to start again
 
 Spark does not record the settings that its state was made with. With another window length or row layout Spark fails late and
 obscurely, or continues with wrong results. So the record holds these values, and every start compares them.
@@ -13,21 +11,14 @@ Invariant: nothing is reset silently. A query starts from an empty folder, or fr
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
 import re
-import shutil
-import time
-import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, replace
-from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
-from pyspark.sql import SparkSession
-
+from streaming.checkpoint_files import CheckpointPath, remove_tree, write_atomically
 from streaming.errors import StreamError
 from streaming.sources import Offsets
 
@@ -35,7 +26,6 @@ RECORD = "rheostat.json"
 _RECORD_VERSION = 2
 _LIVE = "live-"
 SPARK_LOG_VERSION = "v1"  # The only version of Spark's files that rheostat reads.
-_JVM_GONE_S_MAX = 20.0  # Longest wait for the end of an earlier JVM.
 _SHOWN_CHARS_MAX = 120
 _LISTS = ("sources", "kafka_ids")  # Fields of ``MadeWith`` with one entry per source.
 _LOSS_TEXT = "this loses the signals of the last half minute and, with stream.start latest, the records not read yet"
@@ -121,83 +111,7 @@ class CheckpointRecord:
         return f"{_LIVE}{int(self.live.removeprefix(_LIVE)) + 1}"
 
 
-@contextmanager
-def locked(checkpoint_dir: Path) -> Iterator[str]:
-    """Locks the checkpoint for this process, and yields its id. The lock file stays; the lock ends with the process.
-
-    Raises:
-        StreamError: another query has the lock, or the folder cannot be created.
-    """
-    lock = _lock_file(checkpoint_dir)
-    try:
-        checkpoint_dir.mkdir(parents=True, exist_ok=True)
-        file = lock.open("a+", encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise StreamError(
-            f"The checkpoint {checkpoint_dir} cannot be made ({error.strerror}: {error.filename}): let stream.checkpoint_dir name"
-            " a folder that this user may write."
-        ) from error
-    with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise _in_use_error(checkpoint_dir) from error
-        try:
-            id_ = _read_id(file)
-        except OSError as error:
-            raise StreamError(
-                f"The file {lock} cannot be written ({error.strerror}): let stream.checkpoint_dir name a folder beside which this"
-                " user may write, on a file system with free space."
-            ) from error
-        yield id_
-
-
-def _read_id(file: TextIO) -> str:
-    """Returns the id in the lock file, and makes it if there is none."""
-    file.seek(0)
-    id_ = file.read().strip()
-    if not re.fullmatch("[0-9a-f]{32}", id_):
-        id_ = uuid.uuid4().hex
-        file.truncate(0)
-        file.write(id_)
-        file.flush()
-    return id_
-
-
-@contextmanager
-def locked_by_jvm(spark: SparkSession, checkpoint_dir: Path, wait_s: float = _JVM_GONE_S_MAX) -> Iterator[None]:
-    """Locks the checkpoint in the JVM too, because the JVM writes it and may outlive a killed Python process by seconds.
-
-    The JVM's lock (fcntl) and the lock of ``locked`` (flock) are independent, although both are on the same file.
-
-    Raises:
-        StreamError: an earlier JVM still has the lock after ``wait_s``.
-    """
-    assert spark._jvm is not None
-    file = spark._jvm.java.io.RandomAccessFile(str(_lock_file(checkpoint_dir)), "rw")
-    deadline = time.monotonic() + wait_s
-    try:
-        while file.getChannel().tryLock() is None:
-            if time.monotonic() > deadline:
-                raise _in_use_error(checkpoint_dir)
-            time.sleep(0.1)
-        yield
-    finally:
-        file.close()
-
-
-def _lock_file(checkpoint_dir: Path) -> Path:
-    return checkpoint_dir.with_name(checkpoint_dir.name + ".lock")
-
-
-def _in_use_error(checkpoint_dir: Path) -> StreamError:
-    return StreamError(
-        f"The checkpoint {checkpoint_dir} is in use by another rheostat process, which holds {_lock_file(checkpoint_dir)}: stop"
-        " that process, or set another stream.checkpoint_dir."
-    )
-
-
-def open_record(checkpoint_dir: Path, now: MadeWith) -> CheckpointRecord:
+def open_record(checkpoint_dir: CheckpointPath, now: MadeWith) -> CheckpointRecord:
     """Returns the checkpoint's record. Writes a new record if the folder is empty.
 
     Raises:
@@ -222,16 +136,17 @@ def open_record(checkpoint_dir: Path, now: MadeWith) -> CheckpointRecord:
             f"{_hint(record.made_with, now)}{_remedy(checkpoint_dir)}"
         )
     _check_intact(checkpoint_dir / record.live, len(now.sources))
-    for path in checkpoint_dir.glob(f"{_LIVE}*"):
-        if path.name != record.live:  # A crash interrupted a switch to another live folder.
-            shutil.rmtree(path, ignore_errors=True)
+    entries: Iterable[CheckpointPath] = checkpoint_dir.iterdir()
+    # A crash interrupted a switch to another live folder.
+    for left in [path for path in entries if path.name.startswith(_LIVE) and path.name != record.live]:
+        remove_tree(left)
     if record.made_with != now:  # Another address of the same cluster, or a record without cluster ids.
         record = replace(record, made_with=now)
         write(checkpoint_dir, record)
     return record
 
 
-def read(checkpoint_dir: Path) -> CheckpointRecord:
+def read(checkpoint_dir: CheckpointPath) -> CheckpointRecord:
     """Returns the record.
 
     Raises:
@@ -240,29 +155,18 @@ def read(checkpoint_dir: Path) -> CheckpointRecord:
     return _read(checkpoint_dir / RECORD)
 
 
-def write(checkpoint_dir: Path, record: CheckpointRecord) -> None:
+def write(checkpoint_dir: CheckpointPath, record: CheckpointRecord) -> None:
     """Replaces the record atomically and returns once it is on disk."""
-    file = checkpoint_dir / RECORD
-    draft = checkpoint_dir / f".{RECORD}.tmp"
-    with draft.open("w", encoding="utf-8") as out:
-        json.dump({"v": _RECORD_VERSION, **asdict(record)}, out, indent=1)
-        out.flush()
-        os.fsync(out.fileno())
-    draft.replace(file)
-    folder = os.open(checkpoint_dir, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    write_atomically(checkpoint_dir / RECORD, json.dumps({"v": _RECORD_VERSION, **asdict(record)}, indent=1))
 
 
-def switch_live_folder(checkpoint_dir: Path, before: CheckpointRecord, after: CheckpointRecord) -> None:
+def switch_live_folder(checkpoint_dir: CheckpointPath, before: CheckpointRecord, after: CheckpointRecord) -> None:
     """Makes the live folder of ``after`` the current one: writes the new record, then removes the old folder."""
     write(checkpoint_dir, after)
-    shutil.rmtree(checkpoint_dir / before.live, ignore_errors=True)
+    remove_tree(checkpoint_dir / before.live)
 
 
-def positions(checkpoint_dir: Path, record: CheckpointRecord) -> list[Offsets] | None:
+def positions(checkpoint_dir: CheckpointPath, record: CheckpointRecord) -> list[Offsets] | None:
     """Returns for each source the first offsets after the last finished batch; None if no batch was finished."""
     folder = checkpoint_dir / record.live
     commits = batch_numbers(folder / "commits")
@@ -271,7 +175,7 @@ def positions(checkpoint_dir: Path, record: CheckpointRecord) -> list[Offsets] |
     return read_offsets(folder / "offsets" / str(commits[-1]))
 
 
-def _read(file: Path) -> CheckpointRecord:
+def _read(file: CheckpointPath) -> CheckpointRecord:
     try:
         body = json.loads(file.read_text(encoding="utf-8"))
         if type(version := body.pop("v")) is not int:
@@ -346,7 +250,7 @@ def _diff_text(value: Any, other: Any) -> str:
     )
 
 
-def _check_intact(folder: Path, sources: int) -> None:
+def _check_intact(folder: CheckpointPath, sources: int) -> None:
     """Checks the files that Spark reads first. A truncated file would end Spark with a message that names no file.
 
     Raises:
@@ -372,11 +276,11 @@ def _check_intact(folder: Path, sources: int) -> None:
         raise damage_error(folder / "offsets", f"batch {commits[-1]} is committed and has no offsets")
 
 
-def batch_numbers(log: Path) -> list[int]:
+def batch_numbers(log: CheckpointPath) -> list[int]:
     return sorted(int(path.name) for path in log.iterdir() if path.name.isdigit()) if log.is_dir() else []
 
 
-def _log_lines(file: Path) -> list[Any]:
+def _log_lines(file: CheckpointPath) -> list[Any]:
     """Returns the JSON values of one entry of Spark's logs; None for a source without an offset.
 
     Raises:
@@ -393,7 +297,7 @@ def _log_lines(file: Path) -> list[Any]:
         raise damage_error(file, "empty or cut") from error
 
 
-def check_format(file: Path, version: str) -> None:
+def check_format(file: CheckpointPath, version: str) -> None:
     """Checks the version that a file of Spark begins with.
 
     Raises:
@@ -409,7 +313,7 @@ def check_format(file: Path, version: str) -> None:
         )
 
 
-def read_offsets(file: Path) -> list[Offsets]:
+def read_offsets(file: CheckpointPath) -> list[Offsets]:
     """Returns the offsets of each source in one entry of Spark's offset log."""
     _, *sources = _log_lines(file)  # The first value holds the batch's time and settings.
     try:
@@ -424,12 +328,12 @@ def read_offsets(file: Path) -> list[Offsets]:
         raise damage_error(file, "not offsets of Kafka") from error
 
 
-def damage_error(path: Path, what: str) -> StreamError:
+def damage_error(path: CheckpointPath, what: str) -> StreamError:
     folder = path.parent
     while folder.parent != folder and not (folder / RECORD).exists():
         folder = folder.parent
     return StreamError(f"The checkpoint is damaged: {path}: {what}. {_remedy(folder)}")
 
 
-def _remedy(checkpoint_dir: Path) -> str:
+def _remedy(checkpoint_dir: CheckpointPath) -> str:
     return f"Remove the folder {checkpoint_dir}, or set another stream.checkpoint_dir; {_LOSS_TEXT}."

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from importlib.metadata import version
 
 from py4j.protocol import Py4JError
 
 from streaming import storage
+from streaming.checkpoint_location import HadoopFolder
 from streaming.settings import StreamSettings
 from streaming.shared.contract import Topics
 from streaming.shared.kafka import KafkaSettings
 from streaming.sources import Feed
 
+_SPARK_VERSION = version("pyspark")
 _SHOWN_CHARS_MAX = 300  # Longest quote of a Spark message, which may contain a whole plan.
 
 # Texts of TokenLogin.java and of ``sources.kafka_options``. The next token, or a corrected file, heals the stream.
@@ -65,9 +68,12 @@ _NATIVE = (
     "Could not initialize class org.xerial.snappy",
     "Could not initialize class com.github.luben.zstd",
 )
+_NO_MASTER = ("All masters are unresponsive", "stopped SparkContext", "SparkContext was shut down")
 _THREADS = ("unable to create native thread", "unable to create new native thread")
 _FILES = ("Too many open files",)
 _MACHINE = (*storage.FULL, *storage.READ_ONLY, *storage.DENIED, *_NATIVE, *_THREADS, *_FILES)
+# Of a Hadoop file system that does not answer, or refuses to write: HDFS, then S3.
+_FILE_SYSTEM = ("wiki.apache.org/hadoop", "SafeModeException", "could only be written to", "Service: S3", "s3a://")
 _CHECKPOINT = ("STATE_STORE", "STATEFUL_OPERATOR", "StateSchema", "STREAMING_CHECKPOINT", "CheckpointMetadata")
 
 
@@ -125,9 +131,26 @@ def explain_start_failure(error: Exception, last_words: str, settings: StreamSet
     machine_cause = _machine_cause(report, settings) or _java_cause(report, settings)
     if machine_cause is not None:
         return f"Spark does not start. {machine_cause}"
+    if not settings.is_local and _mentions(report, _NO_MASTER):
+        return _no_master_message(settings)
     java = next((line for line in reversed(last_words.splitlines()) if line.strip()), "")
     details = f"{first_line(error)}{f' Java says: {java[:_SHOWN_CHARS_MAX]}' if java else ''}"
     return f"Spark does not start with stream.master {settings.master}: {details}"
+
+
+def _no_master_message(settings: StreamSettings) -> str:
+    return (
+        f"The Spark master {settings.master} did not accept the stream, or has ended it: check that it answers, runs Spark "
+        f"{_SPARK_VERSION}, and has the same spark.authenticate.secret as the stream, if that is set."
+    )
+
+
+def explain_no_executor(settings: StreamSettings, waited_s: float) -> str:
+    """Returns the message for a cluster on which no executor starts, or all have ended."""
+    return (
+        f"The Spark cluster {settings.master} has given the stream no executor for {waited_s:.0f} s: check that workers are "
+        f"registered, run Spark {_SPARK_VERSION}, and have a core and {settings.executor_memory_mb} MiB free."
+    )
 
 
 def explain_jvm_end(last_words: str, settings: StreamSettings) -> str:
@@ -144,8 +167,8 @@ def explain_jvm_end(last_words: str, settings: StreamSettings) -> str:
 
 def _machine_cause(report: str, settings: StreamSettings) -> str | None:
     """Returns the message about a disk or a system limit; None if neither is the cause."""
-    checkpoint, scratch = storage.folders(settings)
-    folders = (checkpoint, scratch)
+    folders = storage.folders(settings)
+    scratch = folders[-1]
     if _mentions(report, storage.FULL):
         return storage.no_space_message(folders)
     # Spark does not always say why it could not write its state.
@@ -153,7 +176,11 @@ def _machine_cause(report: str, settings: StreamSettings) -> str | None:
         return full
     if _mentions(report, (*storage.READ_ONLY, *storage.DENIED)):
         fault = next((text for folder in folders if (text := storage.folder_fault(folder)) is not None), None)
-        return fault or storage.inaccessible_file_message(settings.checkpoint_dir)
+        if fault is not None:
+            return fault
+        if isinstance(settings.checkpoint_dir, HadoopFolder):
+            return storage.hadoop_message(settings, first_line(report), is_denied=True)
+        return storage.inaccessible_file_message(settings.checkpoint_dir)
     if _mentions(report, _NATIVE):
         return f"{storage.noexec_message(scratch)}."
     if _mentions(report, _THREADS):
@@ -201,6 +228,10 @@ def explain_death(
     used_topics = f"{', '.join(read)}, {topics.signals} or {topics.rejects}"
     servers = dict.fromkeys([kafka_.bootstrap_servers, *(feed.kafka.bootstrap_servers for feed in feeds)])
     no_answer = f"no answer from {' or '.join(servers)}"
+    if not settings.is_local and _mentions(report, _NO_MASTER):
+        return _no_master_message(settings)
+    if isinstance(settings.checkpoint_dir, HadoopFolder) and _mentions(report, _FILE_SYSTEM):
+        return f"The stream processor died. {storage.hadoop_message(settings, first_line(report), is_denied=False)}"
     causes = (
         (_NO_TOKEN, "there is no password or token for Kafka"),
         (_LOGIN_REFUSED, "Kafka refuses the credentials of kafka in the settings, or a token has expired"),

@@ -30,12 +30,14 @@ from pyspark.sql.streaming.query import StreamingQuery
 from streaming import backlog, checkpoint, quarantine, seam, sinks, sources
 from streaming.backlog import Chunk
 from streaming.checkpoint import CheckpointRecord, MadeWith
+from streaming.checkpoint_files import CheckpointPath, open_checkpoint
 from streaming.entities import REJECT, entities
 from streaming.formats.common import Source
 from streaming.history.passes import HistoryMaker
 from streaming.history.signal_log import open_signal_log
 from streaming.history.worker import HistoryListener, HistoryWorker
 from streaming.kernel import LAYOUT
+from streaming.local_notes import notes_folder, take_notes
 from streaming.settings import FormatName, StreamSettings
 from streaming.shared.contract import Topics
 from streaming.shared.kafka import KafkaSettings
@@ -203,15 +205,17 @@ def start(
         StreamError: the checkpoint does not fit or is damaged.
         ClusterError, KafkaError: the topics' offsets cannot be read.
     """
-    folder, shape, source_skew_s = settings.checkpoint_dir, shape_of(settings), ceil(settings.backfill_after_s)
+    shape, source_skew_s = shape_of(settings), ceil(settings.backfill_after_s)
+    folder, notes = open_checkpoint(spark, settings.checkpoint_dir), notes_folder(settings.checkpoint_dir)
     kafka_ids = sources.kafka_ids(feeds, CLIENT)
-    known = record = checkpoint.open_record(folder, made_with(spark, feeds, settings, kafka_ids))
+    record = checkpoint.open_record(folder, made_with(spark, feeds, settings, kafka_ids))
+    known = record = take_notes(notes, folder, record)
     end_ms = seam.newest_window_end_ms(kafka, topics.signals, settings.slide_s) if follows_another else None
     if end_ms is None or quarantine.must_repeat(folder, record, end_ms):
         known = record = quarantine.resolve(folder, record, kafka, topics, feeds, kafka_ids, on_reject)
     else:
         record = seam.following(record, end_ms, shape, _extra_delay_s(feeds, source_skew_s))
-    planned, unread, partitions = _planned(known, record, feeds, settings)
+    planned, unread, partitions = _planned(folder, known, record, feeds, settings)
     begin = settings.start if planned.live_from_ms is None else planned.live_from_ms
     shares = sources.feed_shares(settings.max_records_per_trigger, unread)
     live_frames = _live_frames(spark, feeds, kafka_ids, shares, start=begin, partitions=partitions)
@@ -231,7 +235,7 @@ def start(
         query = writer.start()
         teardown.callback(_stop, query)
         live_query_runs = partial(_has_run_a_batch, query)
-        history = _history_worker(spark, kafka, topics, folder, background, live_query_runs, on_history)
+        history = _history_worker(spark, kafka, topics, notes, background, live_query_runs, on_history)
         history.start()
         workers: list[BackgroundWorker] = [history]
         teardown.callback(stop_workers, workers)
@@ -251,7 +255,11 @@ def start(
 
 
 def _planned(
-    known: CheckpointRecord, record: CheckpointRecord, feeds: Sequence[Feed], settings: StreamSettings
+    folder: CheckpointPath,
+    known: CheckpointRecord,
+    record: CheckpointRecord,
+    feeds: Sequence[Feed],
+    settings: StreamSettings,
 ) -> tuple[CheckpointRecord, list[int], int]:
     """Decides where the live query starts, and switches to another live folder if it does not continue.
 
@@ -262,7 +270,6 @@ def _planned(
     Returns:
         The stored record, the number of unread records by feed, and the number of partitions of all feeds.
     """
-    folder = settings.checkpoint_dir
     with backlog.open_timelines(feeds) as timelines:
         partitions = sum(timeline.partitions for timeline in timelines)
         positions, now_ms = checkpoint.positions(folder, record), int(time.time() * 1000)
@@ -365,7 +372,7 @@ def _history_worker(
     spark: SparkSession,
     kafka: KafkaSettings,
     topics: Topics,
-    folder: Path,
+    notes: Path,
     alone: threading.Lock,
     live_query_runs: Callable[[], bool],
     on_history: HistoryListener,
@@ -378,7 +385,7 @@ def _history_worker(
     maker = HistoryMaker(
         lambda: open_signal_log(spark, kafka, topics), topics.history, alone=alone, on_job=on_history.job
     )
-    return HistoryWorker(spark, folder, maker, live_query_runs=live_query_runs, on_failure=on_history.failed)
+    return HistoryWorker(spark, notes, maker, live_query_runs=live_query_runs, on_failure=on_history.failed)
 
 
 class BackgroundWorker(Protocol):

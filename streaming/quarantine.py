@@ -15,7 +15,6 @@ import json
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import structlog
 from kafka import TopicPartition
@@ -23,6 +22,7 @@ from kafka import TopicPartition
 from streaming import checkpoint
 from streaming.begun_batch import BegunBatch, Slice, begun_batch, write_begun_batch
 from streaming.checkpoint import CheckpointRecord, Failing, UnknownFormatError
+from streaming.checkpoint_files import CheckpointPath
 from streaming.shared.contract import SCRAPE_VERSION, Topics
 from streaming.shared.kafka import KafkaSettings
 from streaming.shared.kafka.clients import close_producer, consumer, producer
@@ -66,7 +66,7 @@ class RejectListener:
     quarantined: Callable[[Quarantined], None]
 
 
-def note_failure(checkpoint_dir: Path) -> None:
+def note_failure(checkpoint_dir: CheckpointPath) -> None:
     """Records that the unfinished batch failed for a reason that a record can cause. No query may run.
 
     Raises:
@@ -90,7 +90,7 @@ def note_failure(checkpoint_dir: Path) -> None:
     checkpoint.write(checkpoint_dir, replace(record, failing=Failing(record.live, batch.number, times + 1, ends)))
 
 
-def must_repeat(checkpoint_dir: Path, record: CheckpointRecord, newest_end_ms: int) -> bool:
+def must_repeat(checkpoint_dir: CheckpointPath, record: CheckpointRecord, newest_end_ms: int) -> bool:
     """Returns whether a stream that follows another one must repeat its own failed batch all the same.
 
     A record that ends Spark's JVM ends the streams of all hosts in turn, and each finds it only if it continues its own search. If
@@ -113,7 +113,7 @@ def must_repeat(checkpoint_dir: Path, record: CheckpointRecord, newest_end_ms: i
 
 
 def resolve(
-    checkpoint_dir: Path,
+    checkpoint_dir: CheckpointPath,
     record: CheckpointRecord,
     kafka_: KafkaSettings,
     topics: Topics,
@@ -153,7 +153,7 @@ def resolve(
     return record
 
 
-def _begun_batch(checkpoint_dir: Path, record: CheckpointRecord) -> BegunBatch | None:
+def _begun_batch(checkpoint_dir: CheckpointPath, record: CheckpointRecord) -> BegunBatch | None:
     """Returns the unfinished batch; None if there is none, or if Spark wrote it in a format that must not be rewritten."""
     try:
         return begun_batch(checkpoint_dir, record)

@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import tempfile
 import threading
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, ExitStack, suppress
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import kafka.errors
 import structlog
@@ -27,11 +28,14 @@ from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from streaming import backlog, checkpoint, pipeline, quarantine, storage
+from streaming import backlog, checkpoint_lock, pipeline, quarantine, storage
+from streaming.checkpoint_files import open_checkpoint
+from streaming.checkpoint_location import HadoopFolder
 from streaming.errors import StreamError
 from streaming.failure_causes import (
     explain_death,
     explain_jvm_end,
+    explain_no_executor,
     explain_start_failure,
     first_line,
     may_be_caused_by_record,
@@ -39,9 +43,10 @@ from streaming.failure_causes import (
 )
 from streaming.history.worker import HistoryListener
 from streaming.java_output import JavaLine, JavaOutput
+from streaming.local_notes import note_failed_batch, notes_folder
 from streaming.pipeline import RunningQuery
 from streaming.progress import Reports, behind_records, event_time_s
-from streaming.session import SparkCluster, SparkOptions, end_recording, ran_out_of_memory, spark_session
+from streaming.session import SparkCluster, SparkOptions, end_recording, has_executor, ran_out_of_memory, spark_session
 from streaming.settings import StreamSettings
 from streaming.shared.class_archive import ClassArchive
 from streaming.shared.contract import Topics
@@ -58,6 +63,8 @@ _WAITS = "waits for an answer of its group"
 # Number of progress reports that Spark keeps. All are read at once if batches end faster than they are polled; at most a few end
 # within a second.
 _REPORTS_KEPT = 32
+_NOT_RECORDED = "the failed batch cannot be recorded, so a record that ends the stream is not searched for"
+EXECUTOR_S_MAX = 120.0  # Longest wait for an executor of a cluster.
 _RESTART_S_MIN = 1.0
 _RESTART_S_MAX = 30.0
 
@@ -120,61 +127,98 @@ def run(
     """
     with ExitStack() as teardown:
         _check_folders(settings)
-        checkpoint_id = teardown.enter_context(checkpoint.locked(settings.checkpoint_dir))
-        # The group answers while Spark starts.
-        lease = teardown.enter_context(join(checkpoint_id))
-        scratch = teardown.enter_context(tempfile.TemporaryDirectory(prefix="rheostat-spark-"))
+        is_remote = isinstance(settings.checkpoint_dir, HadoopFolder)
+        checkpoint_id = teardown.enter_context(checkpoint_lock.locked(settings.checkpoint_dir))
+        # The group answers while Spark starts. But a process that waits for the lock of a remote checkpoint, which only Spark can
+        # take, must not get the lease.
+        early_lease = None if is_remote else teardown.enter_context(join(checkpoint_id))
+        scratch = Path(teardown.enter_context(tempfile.TemporaryDirectory(prefix="rheostat-spark-")))
         output = JavaOutput(listener.java)
         # If the session fails before its JVM starts, the writing end is still open.
         teardown.callback(output.close_writing_end)
-        spark = _start_spark(jars, settings, _spark_options(settings, Path(scratch), class_archive), output)
-        monitor = _QueryMonitor(stop, listener, lease)
-        query_parts = (spark, kafka_, topics, feeds, settings)
-        warm_up = partial(pipeline.warm_up, *query_parts, Path(scratch))
-        standby = StreamStandby(
-            lease, stop, warm_up, listener.active, lambda is_warm: _report_wait(lease, listener, is_warm=is_warm)
-        )
+        spark = _start_spark(jars, settings, spark_options(settings, scratch, class_archive), output)
+        reached = threading.Event()  # Set once Kafka has answered in this process.
 
         def keep_archive() -> None:
             # The archive is made once, so only after a query has run: before that, half of the classes are not loaded.
-            if class_archive is not None and monitor.was_reached:
+            if class_archive is not None and reached.is_set():
                 end_recording(class_archive)
 
         teardown.callback(keep_archive)
         teardown.callback(spark.stop)
-        teardown.callback(lease.close)  # Before the session ends, which takes seconds: a standby takes over at once.
-        teardown.enter_context(checkpoint.locked_by_jvm(spark, settings.checkpoint_dir))
+        if early_lease is not None:
+            lease = early_lease
+            teardown.callback(
+                lease.close
+            )  # Before the session ends, which takes seconds: a standby takes over at once.
+            teardown.enter_context(_locked(spark, settings))
+        else:
+            teardown.enter_context(_locked(spark, settings))
+            lease = teardown.enter_context(join(checkpoint_id))
+            teardown.callback(lease.close)
+        monitor = _QueryMonitor(
+            stop, listener, lease, reached, None if settings.is_local else partial(has_executor, spark)
+        )
+        query_parts = _QueryParts(spark, kafka_, topics, feeds, settings)
+        warm_up = partial(pipeline.warm_up, *query_parts, scratch)
+        standby = StreamStandby(
+            lease, stop, warm_up, listener.active, lambda is_warm: _report_wait(lease, listener, is_warm=is_warm)
+        )
         while standby.wait():
-            monitor.ran = False
-            follows_another = lease.follows_another()
-            try:
-                with pipeline.start(
-                    *query_parts,
-                    follows_another=follows_another,
-                    on_backlog=listener.backlog,
-                    on_backlog_failure=listener.backlog_failed,
-                    on_reject=quarantine.RejectListener(listener.halved, listener.quarantined),
-                    on_history=listener.history,
-                ) as running:
-                    lease.sign()
-                    monitor.until_end(running)
-            except (Py4JNetworkError, ConnectionError) as error:
-                _raise_jvm_end(error, settings, output, query_ran=monitor.ran)
-            except OSError as error:
-                raise storage.storage_error(error, storage.folders(settings)) from error
-            except (PySparkException, Py4JError, kafka.errors.KafkaError, ClusterError) as error:
-                report = f"{type(error).__name__}: {first_line(error)}\n{error}"
-                cause = explain_death(report, kafka_, topics, settings, feeds)
-                # Kafka has told of the other stream, so its address is right.
-                was_reached = monitor.was_reached or follows_another
-                if was_reached and may_heal(report, (kafka_, *(feed.kafka for feed in feeds))):
-                    listener.restart(cause, monitor.wait_s)
-                    monitor.pause()
-                    continue
-                is_from_spark = isinstance(error, PySparkException | Py4JError)
-                if monitor.ran and is_from_spark and may_be_caused_by_record(report):
-                    _note_failure(settings.checkpoint_dir)
-                raise StreamError(cause) from error
+            _run_query(query_parts, monitor, lease, listener, output)
+
+
+class _QueryParts(NamedTuple):
+    """The first arguments of ``pipeline.start`` and ``pipeline.warm_up``."""
+
+    spark: SparkSession
+    kafka: KafkaSettings
+    topics: Topics
+    feeds: Sequence[Feed]
+    settings: StreamSettings
+
+
+def _run_query(
+    parts: _QueryParts, monitor: _QueryMonitor, lease: StreamLease, listener: ProgressListener, output: JavaOutput
+) -> None:
+    """Runs the query until the stream is stopped or loses its lease, or the query dies of a cause that may end by itself.
+
+    Raises:
+        StreamError: the query died of another cause.
+    """
+    settings = parts.settings
+    monitor.ran = False
+    follows_another = lease.follows_another()
+    try:
+        with pipeline.start(
+            *parts,
+            follows_another=follows_another,
+            on_backlog=listener.backlog,
+            on_backlog_failure=listener.backlog_failed,
+            on_reject=quarantine.RejectListener(listener.halved, listener.quarantined),
+            on_history=listener.history,
+        ) as running:
+            lease.sign()
+            monitor.until_end(running)
+    except (Py4JNetworkError, ConnectionError) as error:
+        _raise_jvm_end(error, settings, output, query_ran=monitor.ran)
+    except NoExecutorError as error:
+        raise StreamError(explain_no_executor(settings, EXECUTOR_S_MAX)) from error
+    except OSError as error:
+        raise storage.storage_error(error, settings) from error
+    except (PySparkException, Py4JError, kafka.errors.KafkaError, ClusterError) as error:
+        report = f"{type(error).__name__}: {first_line(error)}\n{error}"
+        cause = explain_death(report, parts.kafka, parts.topics, settings, parts.feeds)
+        # Kafka has told of the other stream, so its address is right.
+        was_reached = monitor.reached.is_set() or follows_another
+        if was_reached and may_heal(report, (parts.kafka, *(feed.kafka for feed in parts.feeds))):
+            listener.restart(cause, monitor.wait_s)
+            monitor.pause()
+            return
+        is_from_spark = isinstance(error, PySparkException | Py4JError)
+        if monitor.ran and is_from_spark and may_be_caused_by_record(report):
+            _note_failure(parts.spark, settings)
+        raise StreamError(cause) from error
 
 
 def _report_wait(lease: StreamLease, listener: ProgressListener, *, is_warm: bool) -> None:
@@ -194,7 +238,7 @@ def _report_wait(lease: StreamLease, listener: ProgressListener, *, is_warm: boo
 def _raise_jvm_end(error: Exception, settings: StreamSettings, output: JavaOutput, *, query_ran: bool) -> NoReturn:
     """Raises the StreamError for a JVM that has ended. If it ran out of memory, the failure of the batch is recorded."""
     if query_ran and ran_out_of_memory():
-        _note_failure(settings.checkpoint_dir)
+        _note_failure_without_jvm(settings)
         raise StreamError(
             f"Spark's Java process ran out of memory ({settings.driver_memory_mb} MiB). The next start reads the same "
             "records again, and skips a record that ends the process every time. If no record is found, raise "
@@ -219,7 +263,8 @@ def _start_spark(
     return spark
 
 
-def _spark_options(settings: StreamSettings, scratch: Path, class_archive: ClassArchive | None) -> SparkOptions:
+def spark_options(settings: StreamSettings, scratch: Path, class_archive: ClassArchive | None = None) -> SparkOptions:
+    """Returns the options of the stream's Spark session."""
     return SparkOptions(
         app_name="rheostat",
         local_dir=scratch,
@@ -230,18 +275,42 @@ def _spark_options(settings: StreamSettings, scratch: Path, class_archive: Class
         spark_conf=settings.spark_conf,
         compiler=settings.compiler,
         class_archive=class_archive,
+        is_checkpoint_local=isinstance(settings.checkpoint_dir, Path),
     )
 
 
-def _note_failure(checkpoint_dir: Path) -> None:
+@contextmanager
+def _locked(spark: SparkSession, settings: StreamSettings) -> Iterator[None]:
+    """Locks the checkpoint in the JVM.
+
+    Raises:
+        StreamError: another process has the lock, or the file system of the checkpoint cannot be used.
+    """
+    with ExitStack() as lock:
+        try:
+            lock.enter_context(checkpoint_lock.locked_by_jvm(spark, settings.checkpoint_dir))
+        except OSError as error:
+            raise storage.storage_error(error, settings) from error
+        yield
+
+
+def _note_failure(spark: SparkSession, settings: StreamSettings) -> None:
     """Records that the unfinished batch failed. An error here is only logged, so that it does not replace the query's error."""
     try:
-        quarantine.note_failure(checkpoint_dir)
+        quarantine.note_failure(open_checkpoint(spark, settings.checkpoint_dir))
+    except (StreamError, OSError, Py4JError) as error:
+        log.error(_NOT_RECORDED, error=str(error))
+
+
+def _note_failure_without_jvm(settings: StreamSettings) -> None:
+    """Records that the unfinished batch has ended the JVM. Only the next JVM can write to a Hadoop file system."""
+    try:
+        if isinstance(settings.checkpoint_dir, HadoopFolder):
+            note_failed_batch(notes_folder(settings.checkpoint_dir))
+        else:
+            quarantine.note_failure(settings.checkpoint_dir)
     except (StreamError, OSError) as error:
-        log.error(
-            "the failed batch cannot be recorded, so a record that ends the stream is not searched for",
-            error=str(error),
-        )
+        log.error(_NOT_RECORDED, error=str(error))
 
 
 def _check_folders(settings: StreamSettings) -> None:
@@ -253,6 +322,8 @@ def _check_folders(settings: StreamSettings) -> None:
     for folder in storage.folders(settings):
         if (text := storage.folder_fault(folder)) is not None:
             raise StreamError(f"The stream cannot start. {text}")
+    if isinstance(settings.checkpoint_dir, HadoopFolder):
+        return  # Only the JVM can check it.
     if (text := storage.inaccessible_file_message(settings.checkpoint_dir)) is not None:
         raise StreamError(f"The stream cannot start. {text}")
 
@@ -268,26 +339,52 @@ def _spark_cluster(settings: StreamSettings) -> SparkCluster | None:
     )
 
 
+class NoExecutorError(Exception):
+    """The cluster gives the session no executor."""
+
+
 class _QueryMonitor:
     """Waits for the end of a query and reports its progress. One monitor serves all queries of a run, one after the other."""
 
-    def __init__(self, stop: threading.Event, listener: ProgressListener, lease: StreamLease) -> None:
+    def __init__(
+        self,
+        stop: threading.Event,
+        listener: ProgressListener,
+        lease: StreamLease,
+        reached: threading.Event,
+        has_executor: Callable[[], bool] | None = None,
+    ) -> None:
+        """
+        Args:
+            reached: set as soon as Kafka has answered in this process.
+            has_executor: returns whether an executor is connected; None: the session is local.
+        """
         self._stop = stop
+        self._has_executor = has_executor
         self._lease = lease
         self._listener = listener
-        self.was_reached = False  # Whether Kafka has answered in this process.
+        self.reached = reached
         self.wait_s = _RESTART_S_MIN  # Delay before the next restart.
         self.ran = False  # Whether the current query has started.
 
     def until_end(self, running: RunningQuery) -> None:
-        """Returns when ``stop`` is set, or the lease is lost; raises the error that ended the query."""
+        """Returns when ``stop`` is set, or the lease is lost; raises the error that ended the query.
+
+        Raises:
+            NoExecutorError: the cluster has given no executor for ``EXECUTOR_S_MAX``.
+        """
         self.ran = True
         reports = Reports()
+        executor_at_s = time.monotonic()
         try:
             while not self._stop.is_set() and self._lease.holds():
                 if running.query.awaitTermination(POLL_S):
                     raise StreamError("The stream's Spark query was stopped from outside rheostat.")
                 self._report(running, reports)
+                if self._has_executor is None or self._has_executor():
+                    executor_at_s = time.monotonic()
+                elif time.monotonic() > executor_at_s + EXECUTOR_S_MAX:
+                    raise NoExecutorError
                 if not self._lease.hangs():
                     self._listener.alive("the query runs", True)
         finally:
@@ -300,7 +397,8 @@ class _QueryMonitor:
             self.wait_s = _RESTART_S_MIN
             remaining = running.worker.progress().remaining_records if running.worker is not None else 0
             self._listener.progress({**progress(report), "backlog_remaining_records": remaining})
-        self.was_reached = self.was_reached or reports.has_reported
+        if reports.has_reported:
+            self.reached.set()
 
     def pause(self) -> None:
         self._listener.alive(None, False)

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import structlog
 from pyspark import SparkConf, SparkContext
@@ -105,11 +106,6 @@ _COMMON_SETTINGS = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     # A set is looked up by hash; a list of a hundred sample names is compared one by one for every sample.
     "spark.sql.optimizer.inSetConversionThreshold": "2",
-    # The default manager costs 23 ms more per log entry. Its only advantage is that it detects two queries on one checkpoint, which
-    # streaming/checkpoint.py prevents.
-    "spark.sql.streaming.checkpointFileManagerClass": (
-        f"{_STREAMING}.checkpointing.FileSystemBasedCheckpointFileManager"
-    ),
     "spark.sql.streaming.stateStore.providerClass": f"{_STREAMING}.state.HDFSBackedStateStoreProvider",
     # In update mode the empty batch that advances the watermark has no output.
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
@@ -123,6 +119,21 @@ _COMMON_SETTINGS = {
     ),
     # A scrape that has a sample twice must not end the query.
     "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
+}
+
+# On a local disk the default manager costs 23 ms more per log entry. Its only advantage is that it detects two queries on one
+# checkpoint, which streaming/checkpoint_lock.py prevents. On HDFS the default manager renames files in one step.
+_LOCAL_CHECKPOINT = {
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        f"{_STREAMING}.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+}
+# Hadoop's clients would try for many minutes to reach a file system that does not answer, one of S3 for 15 minutes.
+_REMOTE_CHECKPOINT = {
+    "spark.hadoop.ipc.client.connect.timeout": "5000",
+    "spark.hadoop.ipc.client.connect.max.retries.on.timeouts": "3",
+    "spark.hadoop.fs.s3a.attempts.maximum": "3",
+    "spark.hadoop.fs.s3a.retry.limit": "4",
 }
 
 _COMPILERS: dict[Compiler, tuple[str, ...]] = {
@@ -170,6 +181,7 @@ class SparkOptions:
     spark_conf: Mapping[str, str] = field(default_factory=dict)  # The operator's own settings.
     compiler: Compiler = "quick"
     class_archive: ClassArchive | None = None
+    is_checkpoint_local: bool = True
 
     @property
     def driver_host(self) -> str:
@@ -192,7 +204,8 @@ def spark_session(jars: Sequence[Path], options: SparkOptions, output: JavaOutpu
         os.environ.setdefault("SPARK_LOCAL_IP", options.driver_host)
     # For the short-lived JVM that computes the command line of the session's JVM.
     os.environ.setdefault("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-    own = _session_settings(jars, options) | _COMMON_SETTINGS | kernel.SETTINGS
+    of_checkpoint = _LOCAL_CHECKPOINT if options.is_checkpoint_local else _REMOTE_CHECKPOINT
+    own = _session_settings(jars, options) | _COMMON_SETTINGS | of_checkpoint | kernel.SETTINGS
     settings = with_spark_conf(own, options.spark_conf)
     builder = SparkSession.builder
     for name, value in settings.items():
@@ -203,7 +216,7 @@ def spark_session(jars: Sequence[Path], options: SparkOptions, output: JavaOutpu
     if spark.sparkContext.getConf().get("spark.authenticate", "false") != "true":
         log.warning(
             "Spark's own connections are not authenticated: every host that reaches driver, master or a worker can run code there. "
-            "Set spark.authenticate and spark.authenticate.secret on all of them (docs/how-to/run-the-stream.md)",
+            "Set spark.authenticate and spark.authenticate.secret on all of them (docs/how-to/run-on-a-spark-cluster.md)",
             master=options.master,
         )
     java_lookups.cache_lookups()
@@ -212,17 +225,11 @@ def spark_session(jars: Sequence[Path], options: SparkOptions, output: JavaOutpu
 
 def _session_settings(jars: Sequence[Path], options: SparkOptions) -> dict[str, str]:
     """Returns the settings that depend on the session's options."""
-    local_dir, host = options.local_dir, options.driver_host
-    settings = {
+    local_dir = options.local_dir
+    settings = _driver_settings(jars, options) | {
+        "spark.driver.extraJavaOptions": _java_options(options),
         "spark.master": options.master,
         "spark.app.name": options.app_name,
-        # Jars in spark.jars alone would be copied, served to executors and loaded separately, without use in a local session.
-        "spark.driver.extraClassPath": os.pathsep.join(str(jar) for jar in jars),
-        "spark.driver.memory": f"{options.driver_memory_mb}m",
-        "spark.driver.extraJavaOptions": _java_options(options),
-        "spark.driver.host": host,
-        # The address that executors use need not exist on this host: a container has another address inside.
-        "spark.driver.bindAddress": "127.0.0.1" if host == "127.0.0.1" else "0.0.0.0",
         "spark.scheduler.allocation.file": str(_write_pools(local_dir, options.cores)),
         "spark.local.dir": str(local_dir),
         "spark.sql.warehouse.dir": str(local_dir / "warehouse"),
@@ -232,6 +239,32 @@ def _session_settings(jars: Sequence[Path], options: SparkOptions) -> dict[str, 
         return settings | options.cluster.settings(jars, options.cores)
     # Spark's RPC deserializes Java objects. Spark generates the secret and keeps it in memory, so no other process knows it.
     return settings | {"spark.authenticate": "true"}
+
+
+def _driver_settings(jars: Sequence[Path], options: SparkOptions) -> dict[str, str]:
+    """Returns the settings of the driver's JVM, except for its scratch space and its class archive."""
+    host = options.driver_host
+    return {
+        # Jars in spark.jars alone would be copied, served to executors and loaded separately, without use in a local session.
+        "spark.driver.extraClassPath": os.pathsep.join(str(jar) for jar in jars),
+        "spark.driver.memory": f"{options.driver_memory_mb}m",
+        "spark.driver.extraJavaOptions": " ".join(_fixed_java_options(options)),
+        "spark.driver.host": host,
+        # The address that executors use need not exist on this host: a container has another address inside.
+        "spark.driver.bindAddress": "127.0.0.1" if host == "127.0.0.1" else "0.0.0.0",
+    }
+
+
+def submit_settings(jars: Sequence[Path], options: SparkOptions) -> dict[str, str]:
+    """Returns the settings that the command line of spark-submit needs, because they take effect only when the JVM starts."""
+    settings = with_spark_conf(_driver_settings(jars, options), options.spark_conf)
+    return {name: value for name, value in launcher_settings(settings, options.spark_conf).items() if value}
+
+
+def has_executor(spark: SparkSession) -> bool:
+    """Returns whether at least one executor of a cluster is connected."""
+    context: Any = spark.sparkContext._jsc
+    return bool(context.sc().getExecutorMemoryStatus().size() > 1)  # The driver is one of them.
 
 
 def ran_out_of_memory() -> bool:
@@ -275,6 +308,18 @@ def end_recording(archive: ClassArchive) -> None:
 def _java_options(options: SparkOptions) -> str:
     archive, local_dir = options.class_archive, options.local_dir
     java_options = (
+        *_fixed_java_options(options),
+        *(archive.java_options() if archive is not None else ()),
+        # Native compression codecs are unpacked here, and removed with the other scratch files.
+        f'"-Djava.io.tmpdir={local_dir.absolute()}"',
+        f'"-Dlog4j2.configurationFile={_write_logging(local_dir).as_uri()}"',
+    )
+    return " ".join(java_options)
+
+
+def _fixed_java_options(options: SparkOptions) -> tuple[str, ...]:
+    """Returns the options of the driver's JVM that name no file."""
+    return (
         _EXIT_WHEN_FULL,
         # Stopping a query serializes its plan recursively, which overflows the default stack.
         "-Xss8m",
@@ -283,13 +328,8 @@ def _java_options(options: SparkOptions) -> str:
         # The default is one per core of the machine, which other processes need too.
         f"-XX:ParallelGCThreads={options.cores}",
         *_COMPILERS[options.compiler],
-        *(archive.java_options() if archive is not None else ()),
         "-Duser.timezone=UTC",
-        # Native compression codecs are unpacked here, and removed with the other scratch files.
-        f'"-Djava.io.tmpdir={local_dir.absolute()}"',
-        f'"-Dlog4j2.configurationFile={_write_logging(local_dir).as_uri()}"',
     )
-    return " ".join(java_options)
 
 
 def _write_pools(local_dir: Path, cores: int) -> Path:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_serializer, field_validator, model_validator
 
+from streaming.checkpoint_location import CheckpointDir
 from streaming.shared.kafka import KafkaSettings
 from streaming.shared.metrics_settings import MetricsHttpSettings
 from streaming.shared.unit_settings import Mebibytes, Seconds, WholeMilliseconds, WholeSeconds
@@ -73,9 +73,10 @@ class StreamSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    checkpoint_dir: Path = Field(
-        description="folder with the offsets and the state, from which the stream continues after a restart. Use a local disk; "
-        "with another master than local, use storage that driver and executors reach under the same path"
+    checkpoint_dir: CheckpointDir = Field(
+        description="folder with the offsets and the state, from which the stream continues after a restart: a path, or an address "
+        "such as `hdfs://namenode:8020/rheostat/checkpoint` or `s3a://bucket/checkpoint`. Use a local disk; with another master "
+        "than local, use storage that driver and executors reach under the same path or address"
     )
     start: Literal["latest", "earliest"] = Field(
         default="latest",

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from streaming.checkpoint_files import CheckpointPath
 from streaming.shared.kafka import KafkaSettings
 from streaming.sources import kafka_options
 
@@ -22,12 +23,16 @@ _BATCHING = {"kafka.linger.ms": "20", "kafka.batch.size": str(1 << 18)}
 _OPTIONS = _TIMEOUTS | _BATCHING
 
 
-def to_kafka(records: DataFrame, kafka: KafkaSettings, *, checkpoint_dir: Path, trigger_ms: int) -> DataStreamWriter:
+def to_kafka(
+    records: DataFrame, kafka: KafkaSettings, *, checkpoint_dir: CheckpointPath, trigger_ms: int
+) -> DataStreamWriter:
     """Returns a writer of key, value and topic to Kafka, at least once: after a crash the last batch may be written again."""
     writer = records.writeStream.format("kafka").outputMode("update")
     for name, value in (kafka_options(kafka) | _OPTIONS).items():
         writer = writer.option(name, value)
-    return writer.option("checkpointLocation", str(checkpoint_dir)).trigger(processingTime=f"{trigger_ms} milliseconds")
+    # Without a scheme, Hadoop would look for the folder on its default file system, which HADOOP_CONF_DIR may set to HDFS.
+    address = f"file://{checkpoint_dir.absolute()}" if isinstance(checkpoint_dir, Path) else str(checkpoint_dir)
+    return writer.option("checkpointLocation", address).trigger(processingTime=f"{trigger_ms} milliseconds")
 
 
 def write_once(records: DataFrame, kafka: KafkaSettings, options: Mapping[str, str] = MappingProxyType({})) -> None:

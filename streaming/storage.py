@@ -22,7 +22,7 @@ START_BYTES_MIN = 32 * MB  # The first batches of a small cluster fill less.
 FREE_BYTES_ADVISED = 256 * MB  # State and logs of a thousand brokers: 100 batches of changes and ten snapshots.
 FULL = ("No space left on device", "Disk quota exceeded")
 READ_ONLY = ("Read-only file system",)
-DENIED = ("Permission denied", "AccessControlException", "Operation not permitted")
+DENIED = ("Permission denied", "AccessControlException", "AccessDeniedException", "Operation not permitted")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +64,8 @@ class StorageFolder:
         return f"{self.name} {self.path}"
 
 
-def folders(settings: StreamSettings) -> tuple[StorageFolder, StorageFolder]:
-    """Returns the checkpoint folder and Spark's scratch folder.
+def folders(settings: StreamSettings) -> list[StorageFolder]:
+    """Returns the checkpoint folder, unless it is on a Hadoop file system, and then Spark's scratch folder.
 
     Raises:
         StreamError: there is no folder for the scratch space.
@@ -77,10 +77,15 @@ def folders(settings: StreamSettings) -> tuple[StorageFolder, StorageFolder]:
             f"No folder for temporary files can hold Spark's scratch space ({error.strerror}): set TMPDIR to a folder that this "
             f"user may write, with at least {_mb(START_BYTES_MIN)} free."
         ) from error
-    return (
-        StorageFolder("the checkpoint", settings.checkpoint_dir, setting="stream.checkpoint_dir"),
+    checkpoint = settings.checkpoint_dir
+    return [
+        *(
+            [StorageFolder("the checkpoint", checkpoint, setting="stream.checkpoint_dir")]
+            if isinstance(checkpoint, Path)
+            else []
+        ),
         StorageFolder("Spark's scratch space in", scratch, setting="the environment variable TMPDIR"),
-    )
+    ]
 
 
 def folder_fault(folder: StorageFolder, free_bytes_min: int = START_BYTES_MIN) -> str | None:
@@ -139,19 +144,40 @@ def inaccessible_file_message(folder: Path) -> str | None:
     return None
 
 
-def storage_error(error: OSError, stream_folders: Sequence[StorageFolder]) -> StreamError:
+def storage_error(error: OSError, settings: StreamSettings) -> StreamError:
     """Returns the error to report for a failed file operation of rheostat itself."""
-    by_path = Path(os.fsdecode(error.filename)) if isinstance(error.filename, str | bytes) else None
+    stream_folders, name = folders(settings), error.filename
+    if isinstance(name, str) and "://" in name:
+        return StreamError(hadoop_message(settings, error.strerror or "", is_denied=isinstance(error, PermissionError)))
+    path = Path(os.fsdecode(name)) if isinstance(name, str | bytes) else None
     for folder in stream_folders:
         if (text := folder_fault(folder)) is not None:
             return StreamError(text)
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return StreamError(no_space_message(stream_folders))
-    if error.errno in (errno.EACCES, errno.EPERM) and by_path is not None:
+    if error.errno in (errno.EACCES, errno.EPERM) and path is not None:
         return StreamError(
-            f"{_ownership_text(by_path)}, so the stream cannot use it. Give this user access, or name another folder."
+            f"{_ownership_text(path)}, so the stream cannot use it. Give this user access, or name another folder."
         )
-    return StreamError(f"The stream cannot use {by_path or 'a file'}: {error.strerror or error}.")
+    return StreamError(f"The stream cannot use {path or 'a file'}: {error.strerror or error}.")
+
+
+def hadoop_message(settings: StreamSettings, cause: str, *, is_denied: bool) -> str:
+    """Returns the message for a checkpoint on a Hadoop file system that cannot be used.
+
+    Args:
+        cause: what Hadoop says.
+        is_denied: whether the user or the key of the stream lacks a right.
+    """
+    remedy = (
+        "Give the user or the access key of the stream the right to read, write and delete there"
+        if is_denied
+        else "Check the address, that the file system answers, and its settings and JAR files in stream.spark_conf"
+    )
+    return (
+        f"The checkpoint {settings.checkpoint_dir} cannot be used. {remedy}, or set another stream.checkpoint_dir. Hadoop says: "
+        f"{cause}"
+    )
 
 
 def noexec_message(folder: StorageFolder) -> str:

@@ -108,6 +108,7 @@ def _kind(annotation: Any) -> str:
         "str": "text",
         "SecretStr": "text",
         "Path": "path",
+        "HadoopFolder": "address of a Hadoop file system",
         "int": "whole number",
         "float": "number",
         "bool": "true, false",

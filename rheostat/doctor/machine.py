@@ -40,17 +40,24 @@ def machine() -> Iterator[Finding]:
 def storage_of_stream(settings: Settings) -> Iterator[Finding]:
     """Checks whether the stream can write to its folders, and their free space."""
     try:
-        checkpoint, scratch = storage.folders(settings.stream)
+        *checkpoints, scratch = storage.folders(settings.stream)
     except StreamError as error:
         yield Finding(
             "scratch space", FindingVerdict.FAILED, str(error), "follow this message; only the stream needs it"
         )
         return
-    inaccessible = storage.inaccessible_file_message(checkpoint.path)
-    if inaccessible is not None:
-        yield _failed("checkpoint folder", inaccessible)
-    else:
-        yield _check_folder("checkpoint folder", checkpoint)
+    if not checkpoints:
+        yield Finding(
+            "checkpoint folder",
+            FindingVerdict.OK,
+            f"{settings.stream.checkpoint_dir} is checked by the stream at its start, since only Spark's Java process can read it",
+        )
+    for checkpoint in checkpoints:
+        inaccessible = storage.inaccessible_file_message(checkpoint.path)
+        if inaccessible is not None:
+            yield _failed("checkpoint folder", inaccessible)
+        else:
+            yield _check_folder("checkpoint folder", checkpoint)
     yield _check_folder("scratch space", scratch)
     if scratch.forbids_execution and _NATIVE_PATH not in os.environ.get("SPARK_SUBMIT_OPTS", ""):
         yield Finding(

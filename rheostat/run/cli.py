@@ -71,10 +71,26 @@ def stream(
             help="where Spark runs, instead of stream.master, for example local or spark://host:port",
         ),
     ] = None,
+    spark_submit: Annotated[
+        bool,
+        typer.Option(
+            "--spark-submit", help="print the command that starts the stream with spark-submit, and start nothing"
+        ),
+    ] = False,
 ) -> None:
     """Runs only the stream, a Spark query that computes signals from the metrics topics and writes them to the signals topic."""
     # The option is passed as an environment variable, so that it is validated together with the other settings.
-    _run_part("stream", config, wait, variables={"RHEOSTAT_STREAM__MASTER": master} if master else None)
+    variables = {"RHEOSTAT_STREAM__MASTER": master} if master else {}
+    if spark_submit:
+        from rheostat.config.settings import load_settings
+        from rheostat.console.output import out
+        from rheostat.jvm.kernel import stream_jars
+        from rheostat.run.submit_command import submit_command
+
+        stream_settings = load_settings(config, {**os.environ, **variables}).stream
+        out(submit_command(stream_settings, stream_jars(), config, master))
+        return
+    _run_part("stream", config, wait, variables=variables)
 
 
 def tune(config: Config, wait: WaitForCluster = False, dry_run: DryRun = False) -> None:

@@ -1,7 +1,7 @@
 """Runs the passes in a thread of the stream: one at the start, then one a minute after the end of each period.
 
 A failed pass, for example because Kafka does not answer, is reported and repeated; it does not affect the live query. Only a pass
-that fills the heap ends the JVM, and with it the stream. A file in the checkpoint folder counts such ends. After the first, each
+that fills the heap ends the JVM, and with it the stream. A file in a local folder counts such ends. After the first, each
 job computes only one period. After the second, the pending periods are skipped.
 """
 
@@ -46,7 +46,7 @@ class HistoryWorker:
     def __init__(
         self,
         spark: SparkSession,
-        checkpoint_dir: Path,
+        notes: Path,
         maker: HistoryMaker,
         *,
         live_query_runs: Callable[[], bool],
@@ -55,11 +55,12 @@ class HistoryWorker:
     ) -> None:
         """
         Args:
+            notes: a local folder that outlives this process.
             live_query_runs: returns whether the live query has finished its first batch.
             on_failure: called with the cause of a failure, and the seconds until the retry.
         """
         self._spark = spark
-        self._ends = _JvmEnds(checkpoint_dir / "history-ends")
+        self._ends = _JvmEnds(notes / "history-ends")
         self._maker = maker
         self._live_query_runs = live_query_runs
         self._on_failure = on_failure

@@ -21,7 +21,7 @@ from lab_parts import RHEOSTAT, Running, is_java, running, until
 
 from rheostat.lab.cluster import Lab, LabSpec
 from rheostat.lab.keeper import lab_config
-from streaming.checkpoint import _JVM_GONE_S_MAX
+from streaming.checkpoint_lock import _JVM_GONE_S_MAX
 from streaming.shared.contract import Metric, NodeRole, Sample, Scrape, Topics
 from streaming.shared.kafka.clients import consumer, producer
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 from stream_cases import TOPICS
 
-from streaming import checkpoint
+from streaming import checkpoint_lock
 from streaming.entities import entities
 from streaming.errors import StreamError
 from streaming.formats.common import RAW, Source
@@ -42,16 +42,16 @@ def test_locked_by_jvm_waits_for_a_leftover_jvm(spark: SparkSession, tmp_path: P
     left.start()
     try:
         assert ready.wait(30)
-        with checkpoint.locked(folder):  # Python's own lock is free: its process is gone.
+        with checkpoint_lock.locked(folder):  # Python's own lock is free: its process is gone.
             with (
                 pytest.raises(StreamError, match="in use by another rheostat"),
-                checkpoint.locked_by_jvm(spark, folder, wait_s=0.3),
+                checkpoint_lock.locked_by_jvm(spark, folder, wait_s=0.3),
             ):
                 pass
             left.kill()
-            with checkpoint.locked_by_jvm(spark, folder, wait_s=20):
+            with checkpoint_lock.locked_by_jvm(spark, folder, wait_s=20):
                 pass
-            with checkpoint.locked_by_jvm(spark, folder, wait_s=0):  # Leaving gives it back.
+            with checkpoint_lock.locked_by_jvm(spark, folder, wait_s=0):  # Leaving gives it back.
                 pass
     finally:
         left.kill()

@@ -16,7 +16,8 @@ from py4j.protocol import Py4JNetworkError
 from stream_leases import FakeStreamLease
 from structlog.testing import capture_logs
 
-from streaming import checkpoint, runner
+from streaming import checkpoint_lock, runner
+from streaming.checkpoint_location import HadoopFolder
 from streaming.errors import StreamError
 from streaming.failure_causes import explain_death, is_unreachable, may_heal
 from streaming.formats.common import Source
@@ -33,7 +34,7 @@ TOPICS = Topics.with_prefix("rheostat")
 
 
 def _hold(folder: Path, ready: multiprocessing.synchronize.Event, leave: multiprocessing.synchronize.Event) -> None:
-    with checkpoint.locked(folder):
+    with checkpoint_lock.locked(folder):
         ready.set()
         leave.wait(30)
 
@@ -45,15 +46,18 @@ def test_two_queries_never_share_a_checkpoint(tmp_path: Path) -> None:
     other = context.Process(target=_hold, args=(folder, ready, leave))
     other.start()
     assert ready.wait(30)
-    with pytest.raises(StreamError, match=r"checkpoint .* is in use by another rheostat"), checkpoint.locked(folder):
+    with (
+        pytest.raises(StreamError, match=r"checkpoint .* is in use by another rheostat"),
+        checkpoint_lock.locked(folder),
+    ):
         pass
     other.kill()  # A lock ends with its process, however that ends.
     other.join()
-    with checkpoint.locked(folder) as first_id:
+    with checkpoint_lock.locked(folder) as first_id:
         pass
-    with checkpoint.locked(folder) as second_id:
+    with checkpoint_lock.locked(folder) as second_id:
         assert second_id == first_id, "it is known to the group by this id"
-    with checkpoint.locked(tmp_path / "of another host") as other_id:
+    with checkpoint_lock.locked(tmp_path / "of another host") as other_id:
         assert other_id != first_id
 
 
@@ -197,7 +201,7 @@ def test_java_output_ends_if_session_never_started(tmp_path: Path, monkeypatch: 
 def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     spark: Any = SimpleNamespace(conf=SimpleNamespace(set=lambda *_: None), stop=lambda: None)
     monkeypatch.setattr(runner, "spark_session", lambda *_, **__: spark)
-    monkeypatch.setattr(runner.checkpoint, "locked_by_jvm", lambda *_: nullcontext())
+    monkeypatch.setattr(runner.checkpoint_lock, "locked_by_jvm", lambda *_: nullcontext())
 
 
 @pytest.mark.usefixtures("no_spark")
@@ -232,7 +236,7 @@ def test_query_ends_when_the_lease_is_lost() -> None:
         return False
 
     query = SimpleNamespace(lastProgress=None, recentProgress=(), awaitTermination=await_termination)
-    monitor = runner._QueryMonitor(threading.Event(), runner.ProgressListener(), lease)
+    monitor = runner._QueryMonitor(threading.Event(), runner.ProgressListener(), lease, threading.Event())
     running: Any = SimpleNamespace(query=query, worker=None)
     monitor.until_end(running)
     assert not lease.is_held
@@ -266,3 +270,19 @@ def test_take_over_is_tried_again_while_kafka_is_silent(
     assert starts == ([True] * 3 if is_after_another else [False])
     assert len(causes) == len(starts) - 1
     assert all("no record came for 10 s" in cause for cause in causes)
+
+
+@pytest.mark.usefixtures("no_spark")
+def test_process_without_the_lock_of_a_remote_checkpoint_does_not_join(monkeypatch: pytest.MonkeyPatch) -> None:
+    @contextmanager
+    def held(*_: object) -> Iterator[None]:
+        raise StreamError("Another rheostat process uses the checkpoint")
+        yield
+
+    def join(_: str) -> AbstractContextManager[FakeStreamLease]:
+        pytest.fail("it has joined the group")
+
+    monkeypatch.setattr(runner.checkpoint_lock, "locked_by_jvm", held)
+    settings = StreamSettings(checkpoint_dir=HadoopFolder("hdfs://a:1/checkpoint"))
+    with pytest.raises(StreamError, match="Another rheostat process"):
+        runner.run(KAFKA, TOPICS, [], settings, [], threading.Event(), join)
