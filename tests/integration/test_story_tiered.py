@@ -23,7 +23,7 @@ from streaming.shared.kafka.cluster import ClusterClient
 from tuner.core.throttle_limits import MB
 
 TOTAL, LOCAL, SEGMENT = 1_000 * MB, 90 * MB, 10 * MB
-THROTTLE, WRITES = round(2.5 * MB), round(0.5 * MB)
+THROTTLE, WRITES = round(1.5 * MB), round(0.25 * MB)
 READY_S_MAX = 420.0
 MOVE_S_MAX = 240.0
 ERROR_MAX = 0.25
@@ -51,7 +51,9 @@ def follow(parts: Running, client: ClusterClient, topic: str) -> tuple[list[Read
         status = parts.status()
         if status is not None:
             reasons = frozenset(d["reason"] for d in status["last_decisions"])
-            readings.append(Reading(time.monotonic() - began_s, status["eta_s"], reasons))
+            ends_at_ms = status["ends_at_ms"]
+            eta_s = None if ends_at_ms is None else ends_at_ms / 1000 - time.time()
+            readings.append(Reading(time.monotonic() - began_s, eta_s, reasons))
         return False
 
     parts.until(f"the move of {topic} ends", ended, MOVE_S_MAX)
