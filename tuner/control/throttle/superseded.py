@@ -21,7 +21,7 @@ from tuner.core.cluster import BrokerSide, LiveCluster, Observation
 from tuner.core.freshness import fresh_signals
 from tuner.core.throttle_limits import ThrottleLimits
 
-# Reasons of holds that stop a change: its effect is no longer observed, or an operator or an external check wants no change.
+# Reasons of holds that stop a change: its effect is no longer observed, or an operator wants no change.
 _STOPPING_REASONS = {
     Reason.CLUSTER_NOT_SEEN,
     Reason.SETTINGS_UNREADABLE,
@@ -31,7 +31,6 @@ _STOPPING_REASONS = {
     Reason.BROKER_DOWN,
     Reason.PAUSED,
     Reason.RELEASED,
-    Reason.VETOED,
 }
 
 
@@ -114,6 +113,20 @@ def find_changes_to_stop(
         elif side not in owned:
             stops[side] = "interrupted: the reason for the change is over"
     return stops
+
+
+def find_vetoed_changes(decisions: Sequence[Decision], ramping: Collection[BrokerSide]) -> dict[BrokerSide, str]:
+    """Returns the raises in progress that stop because of a veto, by side, with the cause.
+
+    Args:
+        ramping: sides with a change in progress.
+    """
+    vetoed = [d for d in decisions if isinstance(d, Hold) and d.reason is Reason.VETOED]
+    return {
+        (d.broker, d.side): d.text
+        for d in vetoed
+        if d.broker is not None and d.side is not None and (d.broker, d.side) in ramping
+    }
 
 
 def find_undraining_changes(

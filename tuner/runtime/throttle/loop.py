@@ -42,7 +42,12 @@ from tuner.control.throttle.replica_lists.prepared_moves import (
 )
 from tuner.control.throttle.state import Memory
 from tuner.control.throttle.step_rates import find_steps_above_plan_rate
-from tuner.control.throttle.superseded import find_changes_to_stop, find_superseded_changes, find_undraining_changes
+from tuner.control.throttle.superseded import (
+    find_changes_to_stop,
+    find_superseded_changes,
+    find_undraining_changes,
+    find_vetoed_changes,
+)
 from tuner.control.throttle.write_intents import (
     narrow_to_current,
     record_change_intents,
@@ -495,6 +500,7 @@ class ThrottleController:
         self._ramp_outcomes.stop(
             find_changes_to_stop(decisions, self._ramps.busy, self._windows.active().keys(), self.memory.owned.keys())
         )
+        self._ramp_outcomes.stop(find_vetoed_changes(decisions, self._ramps.busy), intended=True)
         self._ramp_outcomes.stop(
             find_superseded_changes(self._ramps.changes, self._ramps.waiting, observation, self._limits), intended=True
         )

@@ -26,7 +26,7 @@ from tuner_cases import (
 from tuner.control.throttle.decision import AllowSteering, Decision, Hold, Reason, SetRate
 from tuner.control.throttle.policy import decide
 from tuner.control.throttle.state import Memory
-from tuner.control.throttle.superseded import find_changes_to_stop
+from tuner.control.throttle.superseded import find_vetoed_changes
 from tuner.core.operator_orders import Orders, Override
 from tuner.core.throttle_limits import MB, ThrottleLimits
 from tuner.core.vetoes import Veto, lowest_rate_bytes_per_s, vetoes_text
@@ -97,8 +97,9 @@ def test_veto_never_delays_replicas_that_block_writes() -> None:
 def test_raise_in_progress_stops_at_a_veto() -> None:
     raising = replace(STALLED_MOVE, owned={SOURCE: owned(10 * MB, 40 * MB, 10 * MB, 20 * MB, 40 * MB)})
     decisions = decided(raising, ramping=frozenset({SOURCE}), vetoes=(HOLDS,))
-    assert find_changes_to_stop(decisions, {SOURCE}, (), {SOURCE}).keys() == {SOURCE}
-    assert not find_changes_to_stop(decided(raising, ramping=frozenset({SOURCE})), {SOURCE}, (), {SOURCE})
+    assert find_vetoed_changes(decisions, {SOURCE}).keys() == {SOURCE}
+    assert not find_vetoed_changes(decided(raising, ramping=frozenset({SOURCE})), {SOURCE})
+    assert not find_vetoed_changes(decisions, ())
 
 
 def test_lower_rate_is_restored_after_the_veto() -> None:

@@ -33,6 +33,22 @@ def test_rescue_waits_for_the_end_of_a_veto() -> None:
     assert min(rig.throttles.rates.values()) > 10 * MB
 
 
+def test_raise_in_progress_stops_and_is_no_failure() -> None:
+    rig = Rig(Memory(stalls={3: STALLED}))
+    rig.cycle()
+    for _ in range(3):  # Some steps of the ramps.
+        rig.now_s = rig.loop.next_due_s() or rig.now_s
+        rig.loop.tick()
+    before = dict(rig.throttles.rates)
+    assert 10 * MB < before[SOURCE] < 50 * MB
+    rig.vetoes = (HOLDS,)
+    rig.cycle()
+    rig.run_ramps()
+    assert rig.throttles.rates == before
+    assert [failure for _, failure in rig.observer.acts if failure is not None] == []
+    assert any(e.kind == "outcome" and "error-budget" in (e.failure or "") for e in rig.journal.entries)
+
+
 def test_lowering_intent_has_the_veto_among_its_inputs() -> None:
     rig = Rig(Memory())
     rig.vetoes = (LOWERS,)
