@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from docs_build.page import ROOT
-from rheostat.run.supervisor import LEARN, PARTS
+from rheostat.run.supervisor import LEARN, SHARED_PARTS
 from streaming.shared.contract import Topics
 from streaming.shared.topics import TopicSpec, topic_specs
 
+PARTS = (*SHARED_PARTS, "tune")
 NUMBERS = {3: "three", 4: "four", 5: "five", 6: "six", 7: "seven", 8: "eight", 9: "nine", 10: "ten"}
 TOPIC_COUNT = NUMBERS[len(Topics.__slots__)]
 PROCESS_COUNT = NUMBERS[len((*PARTS, LEARN))]
