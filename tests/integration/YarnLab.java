@@ -12,6 +12,9 @@ public class YarnLab {
         conf.setInt("yarn.scheduler.minimum-allocation-mb", 256);
         conf.setInt("yarn.nodemanager.resource.memory-mb", 2048);
         conf.setBoolean("yarn.nodemanager.vmem-check-enabled", false);
+        conf.set("yarn.scheduler.capacity.root.queues", "default");
+        conf.set("yarn.scheduler.capacity.root.default.capacity", "100");
+        conf.set("yarn.scheduler.capacity.maximum-am-resource-percent", "1.0");
         // A disk of a developer's machine may be almost full.
         conf.setFloat("yarn.nodemanager.disk-health-checker.max-disk-utilization-per-disk-percentage", 99.9f);
         MiniYARNCluster cluster = new MiniYARNCluster("lab", 2, 1, 1);

@@ -25,11 +25,11 @@ from streaming.checkpoint_lock import locked_by_jvm
 from streaming.errors import StreamError
 from streaming.hadoop_path import HadoopPath
 
-pytestmark = [pytest.mark.campaign, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.campaign, pytest.mark.timeout(800)]
 LAB = LabSpec(brokers=1)
 NOW = MadeWith("4.2.0", "state", 30, 5, 10, 1, ("rheostat.metrics as rheostat_json from a:1",), ("A",))
 # HDFS gives up a client that is gone after a minute, and needs some seconds to give its file to another client.
-TAKE_OVER_S_MAX = 100
+TAKE_OVER_S_MAX = 150
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +73,7 @@ def test_standby_of_killed_stream_continues_from_its_checkpoint(lab: Lab, hdfs: 
     with fed_stream(lab, tmp_path, "local", {}, f"{hdfs}/shared") as fed:
         command = (*RHEOSTAT, "stream", "--config", fed.config)
         with running(*command, log=tmp_path / "first.log") as first:
-            signals_after(fed, first, 0, 120)
+            signals_after(fed, first, 0, 240)
             with running(*command, log=tmp_path / "second.log") as second:
                 until(lambda: fed.has_both(fed.sent_ms[0] + 45_000), 150, "windows end")
                 kill(first)
@@ -138,7 +138,7 @@ def test_stream_whose_checkpoint_becomes_read_only_names_it(
         command = (*RHEOSTAT, "stream", "--config", fed.config)
         env = {"HADOOP_USER_NAME": "guest"}
         with running(*command, log=tmp_path / "stream.log", env=env) as stream:
-            signals_after(fed, stream, 0, 120)
+            signals_after(fed, stream, 0, 240)
             set_read_only(spark, address)
             until(lambda: fed.feed() or not stream.alive(), 60, "the stream ends")
             assert stream.process.wait(10) == 1

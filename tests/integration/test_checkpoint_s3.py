@@ -16,7 +16,7 @@ from moto.server import ThreadedMotoServer
 from rheostat.jvm.artifacts import resolve_jars
 from rheostat.lab.cluster import Lab, LabSpec
 
-pytestmark = [pytest.mark.campaign, pytest.mark.timeout(500)]
+pytestmark = [pytest.mark.campaign, pytest.mark.timeout(700)]
 LAB = LabSpec(brokers=1)
 BUCKET = "checkpoints"
 
@@ -67,7 +67,7 @@ def test_killed_stream_continues_from_its_checkpoint(lab: Lab, s3: str, tmp_path
     with fed_stream(lab, tmp_path, "local", conf(s3), f"s3a://{BUCKET}/checkpoint") as fed:
         command = (*RHEOSTAT, "stream", "--config", fed.config)
         with running(*command, log=tmp_path / "first.log") as first:
-            signals_after(fed, first, 0, 150)
+            signals_after(fed, first, 0, 240)
             until(lambda: fed.has_both(fed.sent_ms[0] + 40_000), 60, "windows end")
             processes = first.descendants()
             os.kill(first.pid, signal.SIGKILL)
@@ -75,7 +75,7 @@ def test_killed_stream_continues_from_its_checkpoint(lab: Lab, s3: str, tmp_path
                 process.kill()
         assert "cannot lock it: only the lease in Kafka keeps two streams of a cluster apart" in first.said()
         with running(*command, log=tmp_path / "second.log") as second:
-            signals_after(fed, second, fed.sent_ms[-1], 150)
+            signals_after(fed, second, fed.sent_ms[-1], 240)
             last_ms = fed.sent_ms[-1]
             signals_after(fed, second, last_ms + 8_000, 60)
             assert second.end(signal.SIGTERM) == 0

@@ -120,12 +120,12 @@ def test_pipeline_runs_on_executors_without_rheostat_installed(
 
 
 @pytest.mark.campaign
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(420)
 def test_killed_worker_costs_no_record(lab: Lab, master: str, workers: list[Running], tmp_path: Path) -> None:
     with fed_stream(lab, tmp_path, master, SECURED) as fed:
         command = (*RHEOSTAT, "stream", "--config", fed.config)
         with running(*command, log=tmp_path / "stream.log") as stream:
-            until(lambda: fed.has_both(0), 60, "signals arrive")
+            until(lambda: fed.has_both(0), 150, "signals arrive")
             until(lambda: fed.has_both(fed.sent_ms[0] + 35_000), 90, "windows of this test end")
             killed = workers[0]
             for process in (*killed.descendants(), killed.process):
@@ -141,7 +141,7 @@ def test_killed_worker_costs_no_record(lab: Lab, master: str, workers: list[Runn
 
 
 @pytest.mark.campaign
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(500)
 def test_pipeline_runs_on_yarn(lab: Lab, tmp_path: Path) -> None:
     java, spark_home = find_java().executable, Path(pyspark.__file__).parent
     hadoop_jars = resolve_jars(Path(__file__).with_name("hadoop-ivy.xml"))["hadoop"]
@@ -157,7 +157,7 @@ def test_pipeline_runs_on_yarn(lab: Lab, tmp_path: Path) -> None:
     }
     yarn_command = [java, "-Xmx512m", f"-Dtest.build.data={hadoop}", "-cp", class_path, source, str(hadoop)]
     with running(*yarn_command, log=tmp_path / "yarn.log", env={"JAVA_HOME": str(java.parents[1])}) as yarn:
-        until(lambda: "YARN is ready" in yarn.said() or not yarn.alive(), 90, "YARN is up")
+        until(lambda: "YARN is ready" in yarn.said() or not yarn.alive(), 240, "YARN is up")
         assert yarn.alive(), yarn.said()[-3000:]
         with fed_stream(lab, tmp_path, "yarn", conf) as fed:
             config = yaml.safe_load(fed.config.read_text())
@@ -166,7 +166,7 @@ def test_pipeline_runs_on_yarn(lab: Lab, tmp_path: Path) -> None:
             command = (*RHEOSTAT, "stream", "--config", fed.config)
             env = {"HADOOP_CONF_DIR": str(hadoop), "JAVA_HOME": str(java.parents[1])}
             with running(*command, log=tmp_path / "stream.log", env=env) as stream:
-                until(lambda: fed.has_both(0) or not stream.alive(), 120, "signals arrive")
+                until(lambda: fed.has_both(0) or not stream.alive(), 180, "signals arrive")
                 assert stream.alive(), stream.said()[-3000:]
                 assert stream.end(signal.SIGTERM) == 0
             assert {one.broker: one.leaders for one in fed.found} == {1: 10.0, 2: 20.0}
