@@ -68,7 +68,7 @@ def run_collect(
         metrics_client = stack.enter_context(ClusterClient(settings.kafka, "rheostat-collector-group"))
         lease = stack.enter_context(_join(settings, metrics_client))
         threading.Thread(target=_summarise, args=(counts, stop), name="summary", daemon=True).start()
-        reports = _Reports(lease, heartbeat, clusters, counts)
+        reports = _CollectReports(lease, heartbeat, clusters, counts)
         runs = [
             partial(_collect, cluster, counts[cluster.cluster], sender, lease, stop, reports) for cluster in clusters
         ]
@@ -77,7 +77,7 @@ def run_collect(
 
 
 def _collect(
-    settings: Settings, counts: Counts, sender: Any, lease: PartLease, stop: threading.Event, reports: _Reports
+    settings: Settings, counts: Counts, sender: Any, lease: PartLease, stop: threading.Event, reports: _CollectReports
 ) -> None:
     """Runs the collector of one cluster until ``stop`` is set.
 
@@ -105,7 +105,7 @@ def _collect(
         collector.run(stop, lambda: reports.stepped(settings.cluster))
 
 
-class _Reports:
+class _CollectReports:
     """Reports the steps of all collectors as those of one process."""
 
     def __init__(

@@ -54,7 +54,7 @@ def run_learn(
         stack.callback(close_producer, sender, _CLOSE_S_MAX)
         log.info("learn started", clusters=list(counts), **http_field)
         heartbeat.beat(_STEP_S_MAX, "reads the history")
-        reports = _Reports(heartbeat, counts)
+        reports = _LearnReports(heartbeat, counts)
         run_together(
             [partial(_learn, settings, cluster, counts[cluster], sender, stop, reports) for cluster in counts],
             stop,
@@ -63,7 +63,7 @@ def run_learn(
 
 
 def _learn(
-    settings: Settings, cluster: str, counts: LearnCounts, sender: Any, stop: threading.Event, reports: _Reports
+    settings: Settings, cluster: str, counts: LearnCounts, sender: Any, stop: threading.Event, reports: _LearnReports
 ) -> None:
     """Learns from the history of one cluster until ``stop`` is set.
 
@@ -83,7 +83,7 @@ def _learn(
         loop.run(stop, lambda is_current: reports.stepped(cluster, is_current))
 
 
-class _Reports:
+class _LearnReports:
     """Reports the steps of all loops as those of one process."""
 
     def __init__(self, heartbeat: Heartbeat, clusters: Collection[str]) -> None:
