@@ -51,7 +51,7 @@ from rheostat.lab.cluster import Lab, LabSpec
 from rheostat.lab.keeper import lab_config
 from rheostat.lab.load import ProducerLoad
 from rheostat.lab.node import free_ports
-from rheostat.reassign.plan_store import has_owned_throttles
+from rheostat.reassign.plan_store import has_settings_to_restore
 from rheostat.run.supervisor import Supervisor, children_for
 from streaming.shared.contract import Side
 from streaming.shared.kafka.reassignments import ReassignmentClient
@@ -160,7 +160,7 @@ class Bench:
         during_ms = self._writer.latencies_ms(began_s, ended_s)
         awaited("lists are taken back", self._is_quiet, _LEFT_S_MAX, every_s=1.0)
         # Else this run's end would come into the next one.
-        awaited("nothing is the tuner's", lambda: not has_owned_throttles(self._settings), _LEFT_S_MAX, every_s=1.0)
+        awaited("nothing is the tuner's", lambda: not has_settings_to_restore(self._settings), _LEFT_S_MAX, every_s=1.0)
         marks.append(self._clients.mark())
         _pause(_AFTER_S)
         marks.append(self._clients.mark())

@@ -36,7 +36,7 @@ MORE = {
 }
 UNREAD = {
     b"": "empty records",
-    gzip.compress(OTLP): "gzip data",
+    gzip.compress(OTLP, mtime=0): "gzip data",
     b"\x28\xb5\x2f\xfd....": "zstd data",
     b"\0\0\0\0\x07\x02abc": "Avro or Protobuf with a schema registry's prefix (magic byte 0, schema id 7)",
     b"\0\0\0\0\x07\0" + OTLP: "Protobuf with a schema registry's prefix (magic byte 0, schema id 7)",
