@@ -201,6 +201,11 @@ CLAIMS: Mapping[str, tuple[Claim, ...]] = {
         Claim("memory, JVM and Python (RSS), MiB", _key("live", "thorough", "rss_mb"), at_most=1229.0),
         Claim("two workers ÷ one JVM with two cores", _key("cluster", "cluster_per_core_to_local"), at_least=0.8),
         Claim("two workers ÷ one worker", _key("cluster", "growth_cluster")),
+        Claim(
+            "OpenTelemetry's records read per second, protobuf ÷ JSON",
+            _key("otlp", "ratio_proto_to_json"),
+            at_least=1.0,
+        ),
     ),
     "history": (
         Claim("pass at 1,000 brokers, s of CPU", _key("pass_cpu_s"), at_most=PASS_CPU_S_MAX),

@@ -1,6 +1,6 @@
 """Measures throughput, latency and cost of the metrics pipeline, and how they grow.
 
-Everything runs with a real broker on the same machine. There are six parts, and each checks the number of its records:
+Everything runs with a real broker on the same machine. There are seven parts, and each checks the number of its records:
 
     throughput   the same full topic through Spark's reading and parsing alone, and through the whole pipeline into Kafka, in turn
                  in one warm session. Their ratio is the cost that the pipeline adds. For comparison: the same parsing with
@@ -12,6 +12,7 @@ Everything runs with a real broker on the same machine. There are six parts, and
     growth       throughput and state at 1, 10 and 100 times the brokers, with 4,000 moving partitions per broker, and with the
                  lags of 24 fetcher threads per broker.
     cluster      the whole pipeline with one and two cores: in one JVM, and on a standalone cluster with one core per worker.
+    otlp         batches that an OpenTelemetry Collector wrote, read in protobuf and in JSON.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from benchmarks.streaming.bench import Bench, fill
 from benchmarks.streaming.cluster import cluster_growth
 from benchmarks.streaming.flood import flood
 from benchmarks.streaming.live import live
+from benchmarks.streaming.otlp import otlp
 from benchmarks.streaming.throughput import Session, hour, python_consumer, throughput
 from rheostat.lab.cluster import Lab, LabSpec
 from streaming.shared.kafka import KafkaSettings
@@ -42,7 +44,7 @@ RSS_MB_MAX = 1.2 * 1024
 SAMPLES_PER_S = 20_000
 HEAP_GROWTH_MAX = 1.2  # What a collection finds in use varies by less.
 FLOOD_ROWS_MAX = 2 * 2 * 5000  # Partitions, spans that are open at once, and places of one partition.
-PARTS = ("live", "throughput", "hour", "flood", "growth", "cluster")
+PARTS = ("live", "throughput", "hour", "flood", "growth", "otlp", "cluster")
 
 
 def measure(parts: Sequence[str], *, quick: bool) -> dict[str, Any]:
@@ -58,7 +60,9 @@ def measure(parts: Sequence[str], *, quick: bool) -> dict[str, Any]:
                 for compiler in ("thorough", "quick")
             }
         session = (
-            Session(bench, compiler="thorough") if set(parts) & {"throughput", "hour", "flood", "growth"} else None
+            Session(bench, compiler="thorough")
+            if set(parts) & {"throughput", "hour", "flood", "growth", "otlp"}
+            else None
         )
         if session is not None:
             if "throughput" in parts:
@@ -80,6 +84,8 @@ def measure(parts: Sequence[str], *, quick: bool) -> dict[str, Any]:
                         (Shape(1000, lag_threads=24), 60, 10_000),
                     )
                 ]
+            if "otlp" in parts:
+                found["otlp"] = otlp(bench, session, rounds=3 if quick else 7)
             session.spark.stop()
         if "cluster" in parts:
             records = 24_000
@@ -110,6 +116,8 @@ def bounds(found: dict[str, Any]) -> dict[str, tuple[float, str, float]]:
         held["flood_state_rows"] = (found["flood"]["state_rows"], "<=", FLOOD_ROWS_MAX)
     if "cluster" in found:
         held["cluster_per_core"] = (found["cluster"]["cluster_per_core_to_local"], ">=", CLUSTER_PER_CORE_MIN)
+    if "otlp" in found:
+        held["otlp_proto_to_json"] = (found["otlp"]["ratio_proto_to_json"], ">=", 1.0)
     for compiler, seen in found.get("live", {}).items():
         held[f"{compiler}_latency_s_p50"] = (seen["latency_s_p50"], "<=", P50_S_MAX)
         held[f"{compiler}_latency_s_p99"] = (seen["latency_s_p99"], "<=", P99_S_MAX)

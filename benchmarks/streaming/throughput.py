@@ -21,7 +21,7 @@ from streaming.formats import rheostat_json
 from streaming.formats.common import Source, table
 from streaming.pipeline import Input, build
 from streaming.session import SparkCluster, SparkOptions, spark_session
-from streaming.settings import Compiler
+from streaming.settings import Compiler, FormatName
 from streaming.shared.contract import Topics
 from streaming.shared.kafka import consumer
 from streaming.sources import Feed
@@ -82,9 +82,9 @@ class Session:
         parsed = read.select(F.from_json(F.col("value").cast("string"), _SCRAPE).alias("scrape")).select("scrape.*")
         return self._work_off(parsed.writeStream.format("noop"), records)["records_per_s"]
 
-    def fold_only(self, topic: str, records: int, batch: int) -> float:
+    def fold_only(self, topic: str, records: int, batch: int, format_: FormatName = "rheostat_json") -> float:
         """Reads, and parses and folds in one step as the pipeline does: the part of the work without state."""
-        folded = entities(self._read(topic, batch), "rheostat_json", Source(CLUSTER), 5000)
+        folded = entities(self._read(topic, batch), format_, Source(CLUSTER), 5000)
         return self._work_off(folded.writeStream.format("noop"), records)["records_per_s"]
 
     def whole(self, topic: str, records: int, batch: int) -> dict[str, float]:
