@@ -77,7 +77,7 @@ def record_collector(lab: Lab, home: Path, writer: Writer) -> None:
     (port,) = free_ports(1)
     exporters = {
         f"kafka/{name}": {
-            "brokers": [lab.bootstrap_servers],
+            "brokers": lab.bootstrap_servers.split(","),
             "metrics": {"topic": name, "encoding": name},
             "partition_metrics_by_resource_attributes": True,
             "timeout": "60s",
@@ -120,7 +120,7 @@ def record_telegraf(lab: Lab, home: Path, writer: Writer) -> None:
     inputs = re.sub(r"(?m)^( *)urls = .*$", rf"\1urls = {json.dumps(list(urls))}", inputs)
     inputs = re.sub(r"(?m)^  broker_id = .*$", "", inputs).replace('cluster = "main"', f'cluster = "{CLUSTER}"')
     outputs = "".join(
-        f'[[outputs.kafka]]\n  brokers = ["{lab.bootstrap_servers}"]\n  topic = "telegraf_{name}"\n  data_format = "{name}"\n'
+        f'[[outputs.kafka]]\n  brokers = {json.dumps(lab.bootstrap_servers.split(","))}\n  topic = "telegraf_{name}"\n  data_format = "{name}"\n'
         + ('  json_timestamp_units = "1ms"\n' if name == "json" else "")
         for name in ("influx", "json")
     )
