@@ -184,8 +184,8 @@ def running(command: list[str], log: Path, environment: Mapping[str, str] = {}) 
             sys.stderr.write(log.read_text()[-3000:])
             raise
         finally:
-            process.terminate()
-            process.wait(20)
+            # A collector that cannot reach Kafka would go on trying for minutes.
+            process.kill()
 
 
 def write(lab: Lab, name: str, writer: Writer, *formats: str, hosts: Mapping[str, int] = {}) -> None:
