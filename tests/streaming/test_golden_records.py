@@ -19,7 +19,7 @@ from streaming.formats.otlp_names import NAMES
 from streaming.formats.registry import FORMATS
 from streaming.pipeline import Input, build
 from streaming.settings import FormatName
-from streaming.shared.contract import BrokerSignal, ControllerSignal, Metric
+from streaming.shared.contract import BrokerSignal, ControllerSignal, Metric, ThrottledBy
 
 GOLDEN = Path(__file__).parent / "golden"
 BROKERS, CONTROLLER = (1, 2), 100
@@ -126,6 +126,7 @@ def test_golden_records_yield_signals(spark: SparkSession, file: str, format_: F
         signal = newest(signals, BrokerSignal, broker=broker)
         assert signal.client_in_bytes_per_s > 0
         assert signal.request_handler_idle_ratio > 0
-        assert (signal.leader_throttled_bytes_per_s is None) == (format_ == "cruise_control")
+        assert signal.leader_throttled_bytes_per_s is not None
+        assert signal.throttled_by == (ThrottledBy.REPLICATION if format_ == "cruise_control" else ThrottledBy.QUOTA)
     controllers = [signal for signal in signals if isinstance(signal, ControllerSignal)]
     assert {signal.node for signal in controllers} == (set() if format_ == "cruise_control" else {CONTROLLER})
