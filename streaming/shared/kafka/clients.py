@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -53,27 +53,44 @@ def admin_client(settings: KafkaSettings, client_id: str) -> KafkaAdminClient:
         kafka.errors.KafkaTimeoutError: no broker answered within ``request_timeout_s``.
         kafka.errors.SaslAuthenticationFailedError: the brokers refused the login.
     """
+    with _refusals() as refusals:
+        try:
+            with _closed_on_failure(starts_thread=True) as create_net_client:
+                return KafkaAdminClient(
+                    client_id=client_id, kafka_client=create_net_client, **settings.kafka_python_arguments()
+                )
+        except kafka.errors.KafkaTimeoutError as error:
+            if refusals.last is not None:
+                raise refusals.last from error
+            raise
+
+
+@contextmanager
+def _closed_on_failure(*, starts_thread: bool) -> Iterator[Callable[..., KafkaNetClient]]:
+    """Yields the function with which a Kafka client creates its network client.
+
+    If the Kafka client cannot be created, the network client already has a thread and open files, and the caller has no handle to
+    close them. So they are closed here.
+
+    Args:
+        starts_thread: the function also starts the thread of the network client. The Kafka client itself would start it without
+            waiting until it runs, and a thread that is told to stop before its loop runs never stops.
+    """
     net_clients: list[KafkaNetClient] = []
 
     def create_net_client(**config: Any) -> KafkaNetClient:
-        # A network thread that is told to stop before its loop runs never stops.
         with DeferredInterrupts(first_only=True):
             net_clients.append(KafkaNetClient(**config))
-            client_internals.start_network_thread(net_clients[-1])
+            if starts_thread:
+                client_internals.start_network_thread(net_clients[-1])
         return net_clients[-1]
 
-    with _refusals() as refusals:
-        try:
-            return KafkaAdminClient(
-                client_id=client_id, kafka_client=create_net_client, **settings.kafka_python_arguments()
-            )
-        except BaseException as error:
-            # The network client already has a thread and open files, and the caller has no handle to close them.
-            for client in net_clients:
-                _abandon(client, error)
-            if isinstance(error, kafka.errors.KafkaTimeoutError) and refusals.last is not None:
-                raise refusals.last from error
-            raise
+    try:
+        yield create_net_client
+    except BaseException as error:
+        for client in net_clients:
+            _abandon(client, error)
+        raise
 
 
 def _abandon(client: KafkaNetClient, cause: BaseException) -> None:
@@ -141,7 +158,10 @@ def producer(settings: KafkaSettings, client_id: str, **extra: Any) -> KafkaProd
     }
     # Limits how long a send to a deleted topic blocks; kafka-python's default is a minute.
     config["max_block_ms"] = config["request_timeout_ms"]
-    new_producer = KafkaProducer(client_id=client_id, **_NO_AUTO_CREATE, **(config | extra))
+    with _closed_on_failure(starts_thread=False) as create_net_client:
+        new_producer = KafkaProducer(
+            client_id=client_id, kafka_client=create_net_client, **_NO_AUTO_CREATE, **(config | extra)
+        )
     if "transactional_id" in extra:
         _keep_requests(new_producer)
     return new_producer
@@ -180,7 +200,10 @@ def consumer(
         "max_partition_fetch_bytes": RECORD_BYTES_MAX,
         **settings.kafka_python_arguments(),
     }
-    new_consumer = KafkaConsumer(client_id=client_id, **_NO_AUTO_CREATE, **config, **extra)
+    with _closed_on_failure(starts_thread=True) as create_net_client:
+        new_consumer = KafkaConsumer(
+            client_id=client_id, kafka_client=create_net_client, **_NO_AUTO_CREATE, **config, **extra
+        )
     limit_unpacking(new_consumer, on_refused)
     return new_consumer
 

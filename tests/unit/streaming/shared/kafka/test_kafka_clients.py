@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -14,7 +15,7 @@ import pytest
 from kafka.net.selector import NetworkSelector
 
 from rheostat.lab.node import free_ports
-from streaming.shared.kafka.clients import admin_client, close_admin
+from streaming.shared.kafka.clients import admin_client, close_admin, consumer, producer
 from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.kafka.settings import KafkaSettings
 
@@ -28,7 +29,7 @@ def ctrl_c() -> Iterator[None]:
 
 
 def nowhere() -> KafkaSettings:
-    return KafkaSettings(bootstrap_servers=f"127.0.0.1:{free_ports(1)[0]}", request_timeout_s=0.3)
+    return KafkaSettings(bootstrap_servers=f"127.0.0.1:{free_ports(1)[0]}", request_timeout_s=0.6)  # Longer than the consumer waits for records.
 
 
 def failed() -> None:
@@ -36,13 +37,24 @@ def failed() -> None:
         admin_client(nowhere(), "test")
 
 
-def test_client_that_cannot_connect_leaves_no_thread() -> None:
-    before = set(threading.enumerate())
+@pytest.mark.parametrize("create", [admin_client, consumer, producer])
+def test_client_that_cannot_connect_leaves_no_thread_and_no_file(
+    create: Callable[[KafkaSettings, str], object],
+) -> None:
+    before, selectors_before = set(threading.enumerate()), _open_selectors()
     for _ in range(3):
-        failed()
+        with pytest.raises(kafka.errors.KafkaTimeoutError):
+            create(nowhere(), "test")
     for left in set(threading.enumerate()) - before:
         left.join(timeout=5)
     assert set(threading.enumerate()) <= before
+    assert _open_selectors() == selectors_before
+
+
+def _open_selectors() -> int:
+    """Returns the number of selectors, of which each network client has one besides its sockets."""
+    names = [f"/proc/self/fd/{number}" for number in os.listdir("/proc/self/fd")]
+    return sum("eventpoll" in os.readlink(name) for name in names if os.path.lexists(name))
 
 
 def test_concurrent_connections_restore_log_level() -> None:
