@@ -57,6 +57,14 @@ def entries_in(body: Mapping[str, Any]) -> dict[str, Any]:
     return {str(name): entry for name, entry in entries.items()} if isinstance(entries, dict) else {}
 
 
+def name_faults(body: Mapping[str, Any]) -> Iterator[tuple[_Path, str]]:
+    """Yields place and text of each name that YAML does not read as text: it reads ``no`` as false, and ``1.10`` as 1.1."""
+    entries = body.get(_CLUSTERS)
+    for name in entries if isinstance(entries, dict) else ():
+        if not isinstance(name, str):
+            yield (_CLUSTERS, str(name)), f"YAML reads this name as {name!r}, and not as text: write it in quotes"
+
+
 def complete_entries(merged: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the values of the file with the shared sections merged into each entry of ``clusters``."""
     entries = entries_in(merged)
@@ -103,7 +111,7 @@ def entry_faults(settings: Settings, entries: Mapping[str, Any]) -> Iterator[tup
     Args:
         entries: as they are written.
     """
-    seen: dict[str, dict[Any, str]] = {"names": {}, "servers": {}, "ports": {}}
+    seen: dict[str, dict[Any, str]] = {"names": {}, "servers": {}, "ports": {}, "agents": {}, "cruise_controls": {}}
     if settings.clusters and settings.cluster not in settings.clusters:
         seen["servers"] = dict.fromkeys(_servers(settings.kafka), f"the metrics cluster {settings.cluster}")
     for name, cluster in settings.clusters.items():
@@ -131,6 +139,7 @@ def entry_faults(settings: Settings, entries: Mapping[str, Any]) -> Iterator[tup
                     f"{server} is also a server of {other}, and one Kafka cluster has one name. If it is the metrics cluster, give "
                     "this entry its name, and no kafka",
                 )
+        yield from _shared_address_faults(name, cluster, seen)
         port = cluster.tuner.http.port
         if port and (other := seen["ports"].setdefault(port, name)) != name:
             yield (
@@ -138,6 +147,28 @@ def entry_faults(settings: Settings, entries: Mapping[str, Any]) -> Iterator[tup
                 f"{port} is also the port of the tuner of {other}: choose another",
             )
     yield from _source_faults(settings)
+
+
+def _shared_address_faults(
+    name: str, cluster: ClusterSettings, seen: Mapping[str, dict[Any, str]]
+) -> Iterator[tuple[_Path, str]]:
+    """Yields the addresses of services of one cluster that another cluster has too, for example from a shared section."""
+    for node, url in cluster.collector.endpoints.items():
+        if (other := seen["agents"].setdefault(url, name)) != name:
+            yield (
+                (_CLUSTERS, name, "collector", "endpoints", str(node)),
+                f"the agent of node {node} is also an agent of {other}, so its samples would count for both clusters: name it in "
+                "the entry of its cluster only",
+            )
+    cruise_control = cluster.tuner.cruise_control
+    if cruise_control is not None:
+        url = cruise_control.url.rstrip("/").lower()
+        if (other := seen["cruise_controls"].setdefault(url, name)) != name:
+            yield (
+                (_CLUSTERS, name, "tuner", "cruise_control", "url"),
+                f"it is also the Cruise Control of {other}, and a Cruise Control moves partitions of one Kafka cluster: name it in "
+                "the entry of its cluster only",
+            )
 
 
 def _source_faults(settings: Settings) -> Iterator[tuple[_Path, str]]:

@@ -30,6 +30,7 @@ from rheostat.config.clusters import (
     entries_in,
     entry_faults,
     is_repeated,
+    name_faults,
     variable_names,
 )
 from rheostat.config.merge import merge
@@ -228,6 +229,8 @@ def load_file(path: Path, environ: Mapping[str, str] | None = None) -> Settings:
 def parse_settings(text: str, name: str, environ: Mapping[str, str]) -> Settings:
     """Returns the checked settings; ``name`` is the file's name in error messages. Raises as ``load_file`` does."""
     file = YamlFile(text, name, may_be_empty=True)
+    if faults := [file.fault(*fault) for fault in name_faults(file.body)]:
+        raise BadInputError("\n".join(faults))
     variables: dict[tuple[str, ...], str] = {}
     cluster_names = list(entries_in(file.body))
     merged = merge(file.body, _from_environment(environ, variables, cluster_names))
@@ -302,7 +305,8 @@ def _from_credentials(
         if len(keys) < 2 or keys[0] not in Settings.model_fields:
             continue
         if keys[0] == _CLUSTERS:  # The name of a cluster may have dots.
-            name = next((name for name in cluster_names if file.name.startswith(f"{_CLUSTERS}.{name}.")), None)
+            found = [name for name in cluster_names if file.name.startswith(f"{_CLUSTERS}.{name}.")]
+            name = max(found, key=len, default=None)  # Of prod and prod.east, the longer one is meant.
             name = _known_cluster(name, f"credential {file.name}", cluster_names)
             keys = (_CLUSTERS, name, *file.name.removeprefix(f"{_CLUSTERS}.{name}.").split("."))
         try:

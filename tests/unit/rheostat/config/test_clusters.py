@@ -220,6 +220,38 @@ def test_credential_sets_a_key_of_a_cluster_with_a_dot(tmp_path: Path) -> None:
     )
 
 
+def test_credential_of_a_cluster_whose_name_begins_with_another(tmp_path: Path) -> None:
+    (tmp_path / "clusters.east.a.kafka.sasl_username").write_text("a\n")
+    settings = parse(GOOD.replace("prod-west:", "east.a:"), {"CREDENTIALS_DIRECTORY": str(tmp_path)})
+    assert settings.for_cluster("east.a").kafka.sasl_username == "a"
+    assert settings.for_cluster("east").kafka.sasl_username is None
+
+
+@pytest.mark.parametrize(
+    ("name", "read_as"), [("no", "False"), ("1.10", "1.1"), ("007", "7"), ("2026-01-01", "datetime.date(2026, 1, 1)")]
+)
+def test_name_that_yaml_does_not_read_as_text_is_refused(name: str, read_as: str) -> None:
+    found = fault(GOOD.replace("prod-west:", f"{name}:"))
+    assert f"YAML reads this name as {read_as}, and not as text: write it in quotes" in found
+    assert parse(GOOD.replace("prod-west:", f"'{name}':")).for_cluster(name).cluster == name
+
+
+def test_cruise_control_of_two_clusters_is_refused() -> None:
+    shared = GOOD.replace("tuner:\n", "tuner:\n  cruise_control: {url: http://cc:9090/kafkacruisecontrol}\n", 1)
+    assert (
+        "f.yaml:20: clusters.prod-west.tuner.cruise_control.url: it is also the Cruise Control of east, and a Cruise Control moves"
+    ) in fault(shared)
+    own = shared.replace("      http: {port: 9474}", "      cruise_control: {url: http://cc-west:9090/}\n      http: {port: 9474}")
+    east, west = parse(own).for_each_cluster()
+    assert east.tuner.cruise_control is not None and west.tuner.cruise_control is not None
+    assert west.tuner.cruise_control.url == "http://cc-west:9090/"
+
+
+def test_agent_of_two_clusters_is_refused() -> None:
+    shared = GOOD.replace("stream:\n", "collector: {endpoints: {1: 'http://b:7071/'}}\nstream:\n", 1)
+    assert "clusters.prod-west.collector.endpoints.1: the agent of node 1 is also an agent of east" in fault(shared)
+
+
 def test_choice_refuses_no_name_and_unknown_names() -> None:
     settings = parse(GOOD)
     assert choose_cluster(settings, "east", "f.yaml").cluster == "east"
