@@ -35,7 +35,7 @@ def run(config: Config, dry_run: DryRun = False) -> None:
     stop = stop_on_signals()
     probe_clusters(settings)
     forget_addresses()
-    reports = PartReports(required=(*SHARED_PARTS, *tuner_names(settings.clusters)))
+    reports = PartReports(required=SHARED_PARTS, tuners=tuner_names(settings.clusters))
     reports.on_reload = lambda begins: manager.reloading() if begins else manager.ready(reports.status)
     children = children_for(config, dry_run=dry_run, learn=settings.learn.enabled, clusters=settings.clusters)
     supervisor = Supervisor(children, reports=reports)

@@ -40,12 +40,20 @@ class PartReport:
 class PartReports:
     """The reports of all parts. One thread may use it; ``is_ready``, ``status`` and ``fault`` may be called by any thread."""
 
-    def __init__(self, required: Collection[str], monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        required: Collection[str],
+        monotonic: Callable[[], float] = time.monotonic,
+        *,
+        tuners: Collection[str] = (),
+    ) -> None:
         """
         Args:
             required: the parts that have to be ready before the whole is.
+            tuners: the parts of which one has to be ready too. A cluster that is away must not keep the service manager waiting.
         """
         self._required = tuple(required)
+        self._tuners = tuple(tuners)
         self._monotonic = monotonic
         self._reports: dict[str, PartReport] = {}
         self._checked_s = monotonic()
@@ -108,13 +116,18 @@ class PartReports:
 
     @property
     def is_ready(self) -> bool:
-        reports = [self._reports.get(part) for part in self._required]
-        return all(report is not None and report.is_ready for report in reports)
+        return all(map(self._is_part_ready, self._required)) and (
+            not self._tuners or any(map(self._is_part_ready, self._tuners))
+        )
 
     @property
     def status(self) -> str:
         """One line with the status of each part."""
         return "; ".join(f"{part}: {report.status}" for part, report in sorted(self._reports.items()))
+
+    def _is_part_ready(self, part: str) -> bool:
+        report = self._reports.get(part)
+        return report is not None and report.is_ready
 
     def _take(self, message: str, pid: int) -> None:
         report = next((report for report in self._reports.values() if report.pid == pid), None)

@@ -76,6 +76,20 @@ def test_whole_is_ready_when_each_required_part_is(reports: PartReports) -> None
     assert reports.status == "collect: starting; tune: active"
 
 
+def test_whole_is_ready_with_the_tuner_of_one_cluster(clock: ManualClock) -> None:
+    reports = PartReports(("collect",), clock, tuners=("tune east", "tune west"))
+    reports.started("tune west", os.getpid() + 1)
+    for part in ("collect", "tune east"):
+        assert not reports.is_ready, "west does not answer, and east has not either"
+        reports.started(part, os.getpid())
+        manager_of(reports).ready("well")
+        reports.receive()
+        if part == "collect":
+            reports._reports[part].pid = -1  # This process reports for the next part.
+    assert reports.is_ready
+    reports.close()
+
+
 def test_message_of_another_process_is_ignored(reports: PartReports) -> None:
     reports.started("tune", os.getpid() + 1)
     manager_of(reports).ready("forged")
