@@ -11,6 +11,7 @@ from typing import Annotated
 from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 
 _SCHEME = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):/")
+_LOGIN = re.compile(r"[^:]+://[^/@:]*:(?!\d+/).*@")  # Not a port. A secret key may have a slash.
 _URI = re.compile(r"[a-z][a-z0-9+.-]*://[^/\s]+(/[^/\s]+)+")
 
 
@@ -42,6 +43,12 @@ def _parse(value: object) -> CheckpointLocation:
         return Path(value)
     if scheme["scheme"].lower() == "file":
         return Path("/" + value[scheme.end() :].lstrip("/"))
+    if _LOGIN.match(value):
+        # The text after ", found " keeps the caller from adding the value.
+        raise ValueError(
+            "expected an address without a login, which each log line about the checkpoint would contain, found one with a "
+            "password or key: give it in stream.spark_conf or in environment variables"
+        )
     uri = value.rstrip("/")
     if not _URI.fullmatch(uri):
         raise ValueError(

@@ -8,6 +8,7 @@ import pytest
 from rheostat.config.settings import parse_settings
 from rheostat.doctor.findings import FindingVerdict
 from rheostat.doctor.machine import storage_of_stream
+from rheostat.errors import BadInputError
 from streaming import storage
 from streaming.checkpoint_location import HadoopFolder
 from streaming.checkpoint_lock import locked
@@ -30,6 +31,8 @@ REMOTE = StreamSettings(checkpoint_dir=HadoopFolder(ADDRESS))
         (ADDRESS, HadoopFolder(ADDRESS)),
         (f"{ADDRESS}/", HadoopFolder(ADDRESS)),
         ("s3a://bucket/checkpoint", HadoopFolder("s3a://bucket/checkpoint")),
+        ("abfss://box@store.example/a:b@c", HadoopFolder("abfss://box@store.example/a:b@c")),
+        (f"{ADDRESS}@2", HadoopFolder(f"{ADDRESS}@2")),
     ],
 )
 def test_checkpoint_dir_takes_paths_and_addresses(text: str, location: object) -> None:
@@ -44,6 +47,15 @@ def test_checkpoint_dir_takes_paths_and_addresses(text: str, location: object) -
 def test_checkpoint_dir_refuses_address_without_host_or_folder(text: str) -> None:
     with pytest.raises(ValueError, match="an address needs a host or a bucket, and a folder below it"):
         StreamSettings.model_validate({"checkpoint_dir": text})
+
+
+@pytest.mark.parametrize("secret", ["hush", "hush/hush+hush", "4hush"])
+def test_checkpoint_dir_refuses_login_and_does_not_show_it(secret: str) -> None:
+    text = f"cluster: c\nkafka: {{bootstrap_servers: 'a:1'}}\nstream: {{checkpoint_dir: 's3a://key:{secret}@bucket/c'}}\ntuner: {{rate_bytes_per_s_max: 50MB/s}}\n"
+    with pytest.raises(BadInputError) as error:
+        parse_settings(text, "f.yaml", {})
+    assert str(error.value).startswith("f.yaml:3: stream.checkpoint_dir: expected an address without a login")
+    assert "hush" not in str(error.value)
 
 
 def test_checkpoint_dir_refuses_number() -> None:
