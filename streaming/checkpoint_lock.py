@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import fcntl
 import re
+import threading
 import time
 import uuid
 from collections.abc import Iterator
@@ -85,7 +86,10 @@ def _read_id(file: TextIO) -> str:
 
 @contextmanager
 def locked_by_jvm(
-    spark: SparkSession, checkpoint_dir: CheckpointLocation, wait_s: float | None = None
+    spark: SparkSession,
+    checkpoint_dir: CheckpointLocation,
+    wait_s: float | None = None,
+    stop: threading.Event | None = None,
 ) -> Iterator[None]:
     """Locks the checkpoint in the JVM too, because the JVM writes it and may outlive a killed Python process by seconds.
 
@@ -93,32 +97,38 @@ def locked_by_jvm(
 
     Args:
         wait_s: longest wait for the end of an earlier JVM.
+        stop: if it is set while this function waits, the checkpoint is not locked, and the caller must not use it.
 
     Raises:
         StreamError: an earlier JVM still has the lock after ``wait_s``.
         OSError: the Hadoop file system cannot be used.
     """
+    stop = threading.Event() if stop is None else stop
     if isinstance(checkpoint_dir, HadoopFolder):
         folder = HadoopPath(spark, checkpoint_dir.uri)
-        with _locked_by_lease(folder, _LEASE_GONE_S_MAX if wait_s is None else wait_s):
+        with _locked_by_lease(folder, _LEASE_GONE_S_MAX if wait_s is None else wait_s, stop):
             yield
         return
     assert spark._jvm is not None
     file = spark._jvm.java.io.RandomAccessFile(str(_lock_file(checkpoint_dir)), "rw")
     deadline = time.monotonic() + (_JVM_GONE_S_MAX if wait_s is None else wait_s)
     try:
-        while file.getChannel().tryLock() is None:
+        while file.getChannel().tryLock() is None and not stop.is_set():
             if time.monotonic() > deadline:
                 raise _in_use_error(checkpoint_dir)
-            time.sleep(0.1)
+            stop.wait(0.1)
         yield
     finally:
         file.close()
 
 
 @contextmanager
-def _locked_by_lease(folder: HadoopPath, wait_s: float) -> Iterator[None]:
-    """Makes the folder, and keeps its lock file open for writing, which the file system allows to one client at a time."""
+def _locked_by_lease(folder: HadoopPath, wait_s: float, stop: threading.Event) -> Iterator[None]:
+    """Makes the folder, and keeps its lock file open for writing, which the file system allows to one client at a time.
+
+    Args:
+        stop: as in ``locked_by_jvm``.
+    """
     folder.mkdir()
     lock = folder.with_name(folder.name + ".lock")
     if not lock.has_leases():
@@ -130,7 +140,9 @@ def _locked_by_lease(folder: HadoopPath, wait_s: float) -> Iterator[None]:
         return
     deadline = time.monotonic() + wait_s
     while (file := _open_unless_held(lock, is_last_try=time.monotonic() >= deadline)) is None:
-        time.sleep(_LEASE_POLL_S)
+        if stop.wait(_LEASE_POLL_S):
+            yield
+            return
     try:
         yield
     finally:

@@ -147,13 +147,14 @@ def run(
         teardown.callback(keep_archive)
         teardown.callback(spark.stop)
         if early_lease is not None:
+            # Before the session ends, which takes seconds: a standby takes over at once.
+            teardown.callback(early_lease.close)
+        teardown.enter_context(_locked(spark, settings, stop))
+        if stop.is_set():
+            return
+        if early_lease is not None:
             lease = early_lease
-            teardown.callback(
-                lease.close
-            )  # Before the session ends, which takes seconds: a standby takes over at once.
-            teardown.enter_context(_locked(spark, settings))
         else:
-            teardown.enter_context(_locked(spark, settings))
             lease = teardown.enter_context(join(checkpoint_id))
             teardown.callback(lease.close)
         monitor = _QueryMonitor(
@@ -280,15 +281,15 @@ def spark_options(settings: StreamSettings, scratch: Path, class_archive: ClassA
 
 
 @contextmanager
-def _locked(spark: SparkSession, settings: StreamSettings) -> Iterator[None]:
-    """Locks the checkpoint in the JVM.
+def _locked(spark: SparkSession, settings: StreamSettings, stop: threading.Event) -> Iterator[None]:
+    """Locks the checkpoint in the JVM, unless ``stop`` is set while it waits for the lock.
 
     Raises:
         StreamError: another process has the lock, or the file system of the checkpoint cannot be used.
     """
     with ExitStack() as lock:
         try:
-            lock.enter_context(checkpoint_lock.locked_by_jvm(spark, settings.checkpoint_dir))
+            lock.enter_context(checkpoint_lock.locked_by_jvm(spark, settings.checkpoint_dir, None, stop))
         except OSError as error:
             raise storage.storage_error(error, settings) from error
         yield

@@ -286,3 +286,18 @@ def test_process_without_the_lock_of_a_remote_checkpoint_does_not_join(monkeypat
     settings = StreamSettings(checkpoint_dir=HadoopFolder("hdfs://a:1/checkpoint"))
     with pytest.raises(StreamError, match="Another rheostat process"):
         runner.run(KAFKA, TOPICS, [], settings, [], threading.Event(), join)
+
+
+@pytest.mark.usefixtures("no_spark")
+def test_process_that_is_stopped_while_it_waits_for_the_lock_ends_without_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    @contextmanager
+    def waits(_spark: object, _folder: object, _wait_s: object, stop: threading.Event) -> Iterator[None]:
+        stop.set()
+        yield
+
+    def join(_: str) -> AbstractContextManager[FakeStreamLease]:
+        pytest.fail("it has joined the group")
+
+    monkeypatch.setattr(runner.checkpoint_lock, "locked_by_jvm", waits)
+    settings = StreamSettings(checkpoint_dir=HadoopFolder("hdfs://a:1/checkpoint"))
+    runner.run(KAFKA, TOPICS, [], settings, [], threading.Event(), join)
