@@ -58,13 +58,15 @@ final class LimitsReader {
         while (!Thread.currentThread().isInterrupted()) {
             try {
                 read();
-                logChange();
+            } catch (RuntimeException | LinkageError error) {
+                // A LinkageError comes, for example, if the jar of the running controller is replaced.
+                result = new Result(null, "the reader failed: " + error);
+            }
+            logChange();
+            try {
                 Thread.sleep(EVERY_MS);
             } catch (InterruptedException end) {
                 return;
-            } catch (RuntimeException error) {
-                result = new Result(null, "the reader failed: " + error);
-                LOG.warn("Partition limits: the file {} cannot be read; the next attempt is in a second.", file, error);
             }
         }
     }
