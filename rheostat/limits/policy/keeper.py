@@ -16,7 +16,7 @@ from rheostat.config.replaced_file import replace_file
 from rheostat.config.settings import Settings, load_settings
 from rheostat.errors import EXIT_DONE, BadInputError, CommandError
 from rheostat.limits.command import count_replicas, open_racks
-from rheostat.limits.policy.limits_file import USABLE_S_MAX, render_limits_file
+from rheostat.limits.policy.limits_file import USABLE_S_MAX, is_limits_file, render_limits_file
 from rheostat.plan.cluster_layout import open_cluster, read_cordoned_brokers, read_layout
 from rheostat.run.services import stop_on_signals
 from tuner.core.partition_limits import PartitionLimits
@@ -27,6 +27,7 @@ EVERY_S_MIN = 5.0
 EVERY_S_MAX = USABLE_S_MAX / 10
 _CLIENT_ID = "rheostat-limits-policy"
 _USABLE_S_MIN = 300
+_TITLE_BYTES_MAX = 200
 # On a large cluster a count takes seconds. The keeper then counts less often, but always several times before a count is too old.
 _PAUSE_PER_COUNT = 9.0
 _PAUSE_PER_USABLE_MAX = 0.25
@@ -93,13 +94,14 @@ def run_keep(config: Path, file: Path, every_s: float, *, once: bool) -> int:
         once: write it once; an error ends the command.
 
     Raises:
-        BadInputError: the settings or the interval cannot be used, or the file's folder does not exist.
+        BadInputError: the settings or the interval cannot be used, the file's folder does not exist, or the file is another file.
         CommandError: with ``once``, the cluster cannot be read or the file cannot be written.
     """
     if not EVERY_S_MIN <= every_s <= EVERY_S_MAX:
         raise BadInputError(f"--every: expected {EVERY_S_MIN:g}s to {EVERY_S_MAX:g}s, found {every_s:g}s")
     if not file.parent.is_dir():
         raise BadInputError(f"FILE: the folder {file.parent} does not exist: create it, or name another file")
+    _check_replaceable(file)
     read_limits(config)
     stop = stop_on_signals()
     keeper = Keeper(file, lambda: count_once(config, every_s))
@@ -111,6 +113,23 @@ def run_keep(config: Path, file: Path, every_s: float, *, once: bool) -> int:
         keeper.try_write()
         if stop.wait(pause_s(every_s, count_s=time.monotonic() - began_s)):
             return EXIT_DONE
+
+
+def _check_replaceable(file: Path) -> None:
+    """Checks that this command does not replace a file that is no limits file, such as the settings file."""
+    try:
+        is_replaceable = not file.exists() or (file.is_file() and is_limits_file(_first_bytes(file)))
+    except OSError as error:
+        raise BadInputError(f"FILE: {file} cannot be read ({error.strerror or error}): name another file") from error
+    if not is_replaceable:
+        raise BadInputError(
+            f"FILE: {file} exists and is no limits file, so it is not replaced: name another file, or remove it"
+        )
+
+
+def _first_bytes(file: Path) -> bytes:
+    with file.open("rb") as opened:
+        return opened.read(_TITLE_BYTES_MAX)
 
 
 class Keeper:

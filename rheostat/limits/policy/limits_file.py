@@ -8,8 +8,9 @@ from tuner.core.partition_limits import INTERNAL_TOPICS, PartitionCounts, Partit
 
 FORMAT = 1
 USABLE_S_MAX = 3600  # The policy refuses a file that claims to be usable for longer.
+_TITLE = "# Partition limits (KIP-578)"
 _HEADER = (
-    "# Partition limits (KIP-578), and the replicas that existed at counted.at.ms, for rheostat's CreateTopicPolicy.",
+    f"{_TITLE}, and the replicas that existed at counted.at.ms, for rheostat's CreateTopicPolicy.",
     "# `rheostat limits policy keep` replaces this file. Without the last line the policy does not use it.",
 )
 
@@ -42,3 +43,12 @@ def render_limits_file(
         "complete": "true",
     }
     return "".join(f"{line}\n" for line in (*_HEADER, *(f"{key}={value}" for key, value in values.items())))
+
+
+def is_limits_file(content: bytes) -> bool:
+    """Returns whether a file may be replaced by a limits file: it is one, of any version, or it is empty after a crash.
+
+    Args:
+        content: the beginning of the file.
+    """
+    return not content.strip(b"\0\n") or content.startswith(_TITLE.encode())

@@ -11,7 +11,8 @@ from test_settings import GOOD
 
 from rheostat.errors import CommandError
 from rheostat.limits.policy.keeper import EVERY_S_MAX, EVERY_S_MIN, Count, Keeper, pause_s, usable_for_s
-from rheostat.limits.policy.limits_file import USABLE_S_MAX
+from rheostat.limits.policy.limits_file import USABLE_S_MAX, is_limits_file, render_limits_file
+from tuner.core.partition_limits import PartitionCounts, PartitionLimits
 
 refused = Command("limits").refused
 
@@ -88,3 +89,20 @@ def test_settings_without_a_limit_are_refused(tmp_path: Path) -> None:
     config.write_text(GOOD)
     text = refused("policy", "keep", str(tmp_path / "limits.properties"), "-c", str(config))
     assert "limits: no limit is set, so the policy would refuse nothing" in " ".join(text.split())
+
+
+def test_file_that_is_no_limits_file_is_not_replaced(tmp_path: Path) -> None:
+    config = tmp_path / "rheostat.yaml"
+    config.write_text(f"{GOOD}limits: {{preset: kafka}}\n")
+    before = config.read_text()
+    for file in (config, tmp_path, Path("/dev/null")):
+        text = " ".join(refused("policy", "keep", str(file), "-c", str(config), "--once").split())
+        assert f"{file} exists and is no limits file, so it is not replaced" in text.replace("\n", "")
+    assert config.read_text() == before
+
+
+@pytest.mark.parametrize("content", ["", "\0\0\0", "rendered"])
+def test_limits_file_of_an_earlier_run_may_be_replaced(content: str) -> None:
+    if content == "rendered":
+        content = render_limits_file(PartitionCounts({1: 8}), (1,), PartitionLimits(10, 20), 1, 300)
+    assert is_limits_file(content.encode())
