@@ -99,15 +99,19 @@ def reference(
         raise CommandError(f"{check} is outdated: the settings in the code have changed. Run `make format`.")
 
 
-def export_files(files: Sequence[ExportedFile], folder: Path, *, force: bool) -> None:
+def export_files(files: Sequence[ExportedFile], folder: Path, *, force: bool, list_file: str | None = None) -> None:
     """Writes the files into the folder, and prints what was written and what was kept.
+
+    Args:
+        list_file: as for ``rheostat.config.export.export``.
 
     Raises:
         CommandError: a changed file was kept, of which this version has other content; or as ``rheostat.config.export.export``.
     """
+    from rheostat.config.export import LIST_FILE
     from rheostat.config.export import export as write_files
 
-    report = write_files(files, folder, force=force)
+    report = write_files(files, folder, force=force, list_file=list_file or LIST_FILE)
     for path in report.written:
         out(f"wrote {path}")
     for path in report.outdated:

@@ -102,17 +102,20 @@ def _shipped_files(name: str) -> Iterator[ExportedFile]:
             )
 
 
-def export(files: Sequence[ExportedFile], folder: Path, *, force: bool = False) -> ExportReport:
+def export(
+    files: Sequence[ExportedFile], folder: Path, *, force: bool = False, list_file: str = LIST_FILE
+) -> ExportReport:
     """Writes the files into the folder, each file as a whole or not at all.
 
     Args:
         force: also overwrite files that were changed after their export.
+        list_file: name of the list; another one for each kind of export, so that two kinds may use one folder.
 
     Raises:
         BadInputError: the folder cannot be used; nothing was changed.
         CommandError: a file cannot be written.
     """
-    earlier = _read_list(folder)
+    earlier = _read_list(folder / list_file)
     report = ExportReport(outdated=_outdated(files, folder, earlier))
     to_write: list[ExportedFile] = []
     for file in files:
@@ -127,7 +130,7 @@ def export(files: Sequence[ExportedFile], folder: Path, *, force: bool = False) 
         else:
             report.kept.append(name)
     digests = earlier | {str(file.path): [*earlier.get(str(file.path), []), file.digest] for file in files}
-    _write_list(folder, digests)
+    _write_list(folder / list_file, digests)
     for file in to_write:
         try:
             _write(folder / file.path, file.content, is_executable=file.is_executable)
@@ -137,7 +140,7 @@ def export(files: Sequence[ExportedFile], folder: Path, *, force: bool = False) 
                 "Correct this, and run the command again."
             ) from error
         report.written.append(str(file.path))
-    _write_list(folder, {path: known[-1:] for path, known in digests.items()})
+    _write_list(folder / list_file, {path: known[-1:] for path, known in digests.items()})
     return report
 
 
@@ -158,13 +161,13 @@ def _outdated(files: Sequence[ExportedFile], folder: Path, earlier: dict[str, li
     return sorted(path for path in earlier if path not in present and (folder / path).exists())
 
 
-def _read_list(folder: Path) -> dict[str, list[str]]:
+def _read_list(path: Path) -> dict[str, list[str]]:
     """Returns the digests of earlier exports by path.
 
     Raises:
         BadInputError: the folder is a file, cannot be read, or has a damaged list.
     """
-    path = folder / LIST_FILE
+    folder = path.parent
     try:
         body = json.loads(path.read_text(encoding="utf-8"))
         return {str(name): [str(digest) for digest in known] for name, known in body["files"].items()}
@@ -181,13 +184,13 @@ def _read_list(folder: Path) -> dict[str, list[str]]:
         ) from error
 
 
-def _write_list(folder: Path, digests: dict[str, list[str]]) -> None:
+def _write_list(path: Path, digests: dict[str, list[str]]) -> None:
     body = {"version": version("rheostat"), "files": {path: digests[path] for path in sorted(digests)}}
     try:
-        _write(folder / LIST_FILE, (json.dumps(body, indent=1) + "\n").encode(), is_executable=False)
+        _write(path, (json.dumps(body, indent=1) + "\n").encode(), is_executable=False)
     except OSError as error:
         raise BadInputError(
-            f"{folder} cannot be written ({error.strerror or error}): name a folder in which this user may create files."
+            f"{path.parent} cannot be written ({error.strerror or error}): name a folder in which this user may create files."
         ) from error
 
 

@@ -33,9 +33,9 @@ def export(
     """
     from rheostat.config.cli import export_files
     from rheostat.console.output import tell
-    from rheostat.limits.policy.export import policy_files
+    from rheostat.limits.policy.export import LIST_FILE, policy_files
 
-    export_files(policy_files(lambda line: tell(line)), folder, force=force)
+    export_files(policy_files(lambda line: tell(line)), folder, force=force, list_file=LIST_FILE)
 
 
 @app.command("keep", **with_example("rheostat limits policy keep /run/limits.properties --config rheostat.yaml"))

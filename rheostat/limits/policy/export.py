@@ -10,6 +10,7 @@ from rheostat.jvm.compiled_jar import JavaSources, compiled_jar
 from rheostat.limits.policy.limits_file import render_limits_file
 from tuner.core.partition_limits import PartitionCounts, PartitionLimits
 
+LIST_FILE = ".rheostat-policy-export.json"
 JAR = "rheostat-create-topic-policy.jar"
 POLICY_CLASS = "rheostat.policy.PartitionLimitsPolicy"
 CLASS_SETTING = "create.topic.policy.class.name"
@@ -81,6 +82,7 @@ def _unit_text() -> str:
     return "\n".join(
         [
             "# Keeps the limits file on the machine of a controller. Copy it to /etc/systemd/system/.",
+            "# If the settings have several clusters, add --cluster NAME to ExecStart.",
             "[Unit]",
             "Description=rheostat: limits file of the CreateTopicPolicy",
             "Wants=network-online.target",

@@ -158,6 +158,13 @@ def test_file_of_earlier_version_is_named_and_left(tmp_path: Path) -> None:
     assert (tmp_path / "old.json").exists()
 
 
+def test_two_kinds_of_exports_may_use_one_folder(tmp_path: Path) -> None:
+    export(exported("old", "a.yaml"), tmp_path)
+    assert export(exported("jar", "b.jar"), tmp_path, list_file=".other.json").outdated == []
+    report = export(exported("new", "a.yaml"), tmp_path)
+    assert (report.written, report.outdated) == (["a.yaml"], [])
+
+
 def test_exported_files_are_readable_for_other_users(tmp_path: Path) -> None:
     tool = ExportedFile(path=PurePosixPath("tool.sh"), content=b"", is_executable=True)
     export([*exported("1"), tool], tmp_path)
