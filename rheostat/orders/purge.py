@@ -75,6 +75,13 @@ def purge_summary(settings: Settings, scope: PurgeScope) -> list[str]:
     lines = [
         f"After the release this deletes from the Kafka cluster, and it cannot be undone: {', '.join(scope.topics)}"
     ]
+    measurements = set(settings.topic_names().of_measurements)
+    has_all = not settings.has_own_metrics_cluster and not measurements.isdisjoint(scope.topics)
+    if settings.other_pages and has_all:
+        others = ", ".join(name for name, _ in settings.other_pages)
+        lines.append(
+            f"{settings.cluster} is the metrics cluster: the measurements and the history of {others} are deleted too."
+        )
     if scope.groups:
         lines.append(f"It also deletes the consumer groups {', '.join(scope.groups)}.")
     if scope.other_topics:
