@@ -27,18 +27,27 @@ _FAILING_CHUNK = "failing-chunk.json"
 
 
 def notes_folder(location: CheckpointLocation) -> Path:
-    """Returns the folder of the notes: a local checkpoint itself, or a folder among the temporary files of this machine.
+    """Returns the folder of the notes: a local checkpoint itself, or a folder of this machine that outlives the process.
 
     Raises:
         PermissionError: another user has made the folder.
     """
     if isinstance(location, Path):
         return location
-    folder = Path(tempfile.gettempdir()) / f"rheostat-{os.geteuid()}-{location.id}"
+    folder = _lasting_folder() / f"rheostat-{os.geteuid()}-{location.id}"
     folder.mkdir(mode=0o700, exist_ok=True)
     if folder.stat().st_uid != os.geteuid():
         raise PermissionError(errno.EACCES, "another user has made it", str(folder))
     return folder
+
+
+def _lasting_folder() -> Path:
+    """Returns the folder in the variable RHEOSTAT_STATE_DIR, or that of temporary files if this process cannot write there.
+
+    A service of systemd with PrivateTmp loses its temporary files at each restart.
+    """
+    state = os.environ.get("RHEOSTAT_STATE_DIR")
+    return Path(state if state and os.access(state, os.W_OK | os.X_OK) else tempfile.gettempdir())
 
 
 def note_failed_batch(folder: Path) -> None:

@@ -37,7 +37,7 @@ Other environment variables:
 | variable | value |
 |---|---|
 | `RHEOSTAT_CACHE_DIR` | folder of the JVM artifacts |
-| `RHEOSTAT_STATE_DIR` | folder with the addresses of a running lab and, for health checks, of the tuner |
+| `RHEOSTAT_STATE_DIR` | folder with the addresses of a running lab and of the tuner, and with notes of the stream |
 | `RHEOSTAT_CHOSEN_CLUSTER` | the cluster of a command, like `--cluster` |
 | `RHEOSTAT_IVY_SETTINGS` | an Ivy settings file, to download the JVM artifacts from a mirror of Maven Central |
 | `JAVA_HOME` | folder of the Java installation |

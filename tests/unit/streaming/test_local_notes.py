@@ -19,6 +19,7 @@ CHUNK = FailingChunk(to_ms=1000, times=2, suspect_from_ms=500)
 
 @pytest.fixture
 def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.delenv("RHEOSTAT_STATE_DIR", raising=False)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     return notes_folder(HadoopFolder("hdfs://a:1/checkpoint"))
 
@@ -44,6 +45,16 @@ def test_notes_folder_is_private_and_the_same_again(notes: Path) -> None:
     assert stat.S_IMODE(notes.stat().st_mode) == 0o700
     assert notes_folder(HadoopFolder("hdfs://a:1/checkpoint")) == notes
     assert notes_folder(HadoopFolder("hdfs://a:1/other")) != notes
+
+
+def test_notes_are_in_the_state_folder_if_it_can_be_used(
+    notes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = tmp_path / "state"
+    monkeypatch.setenv("RHEOSTAT_STATE_DIR", str(state))
+    assert notes_folder(HadoopFolder("hdfs://a:1/checkpoint")) == notes, "the state folder does not exist"
+    state.mkdir()
+    assert notes_folder(HadoopFolder("hdfs://a:1/checkpoint")) == state / notes.name
 
 
 def test_notes_folder_of_another_user_is_refused(notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
