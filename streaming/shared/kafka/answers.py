@@ -31,6 +31,9 @@ AUTHORIZATION_ERRORS = {
     kafka_names.ERROR_TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "TransactionalId",
 }
 
+# The controller may have applied a request with one of these errors.
+OUTCOME_UNKNOWN_ERRORS = (kafka_names.ERROR_REQUEST_TIMED_OUT, kafka_names.ERROR_NOT_CONTROLLER)
+
 
 def read_or_error(answer: Any, read: Callable[[Any], T]) -> T | ClusterError:
     """Returns ``read(answer)``. Returns the error if the answer is a ``ClusterError`` or ``read`` raises one."""

@@ -10,9 +10,9 @@ import kafka.errors
 from kafka.protocol.admin import CreatePartitionsRequest, CreateTopicsRequest
 
 from streaming.shared import kafka_names
-from streaming.shared.kafka.answers import AUTHORIZATION_ERRORS
+from streaming.shared.kafka.answers import AUTHORIZATION_ERRORS, OUTCOME_UNKNOWN_ERRORS
 from streaming.shared.kafka.cluster import ClusterClient
-from streaming.shared.kafka.values import ClusterError, MissingPermission
+from streaming.shared.kafka.values import ClusterError, MissingPermission, Unreachable
 
 _AS_ASSIGNED = -1  # In place of a number: the assignments of the request determine it.
 
@@ -58,7 +58,7 @@ class PlacingClient(ClusterClient):
         result = _result(answer.topics, topic)
         if result.error_code in AUTHORIZATION_ERRORS:
             raise MissingPermission(f"Create on Topic {topic}", f"to create topic {topic}")
-        return _refusal(result, answer.throttle_time_ms)
+        return _refusal(result, answer.throttle_time_ms, topic)
 
     def add_placed(self, topic: str, partitions: int, replicas: Sequence[Sequence[int]]) -> TopicRefusal | None:
         """Adds partitions with the given replicas to a topic. Returns Kafka's refusal; None for success.
@@ -87,7 +87,7 @@ class PlacingClient(ClusterClient):
         result = _result(answer.results, topic)
         if result.error_code in AUTHORIZATION_ERRORS:
             raise MissingPermission(f"Alter on Topic {topic}", f"to add partitions to topic {topic}")
-        return _refusal(result, answer.throttle_time_ms)
+        return _refusal(result, answer.throttle_time_ms, topic)
 
 
 def _result(results: Sequence[Any], topic: str) -> Any:
@@ -97,10 +97,19 @@ def _result(results: Sequence[Any], topic: str) -> Any:
     raise ClusterError(f"Kafka's answer has no result for topic {topic}")
 
 
-def _refusal(result: Any, throttle_time_ms: int) -> TopicRefusal | None:
-    """Returns Kafka's refusal; None for success."""
+def _refusal(result: Any, throttle_time_ms: int, topic: str) -> TopicRefusal | None:
+    """Returns Kafka's refusal; None for success.
+
+    Raises:
+        Unreachable: the outcome is unknown.
+    """
     if result.error_code == kafka_names.ERROR_NONE:
         return None
+    if result.error_code in OUTCOME_UNKNOWN_ERRORS:
+        raise Unreachable(
+            f"Kafka did not tell in time whether topic {topic} was changed (error {result.error_code}): look at its partitions "
+            "before you repeat the command"
+        )
     wait = f"; try again in {throttle_time_ms / 1000:g} s" if throttle_time_ms else ""
     name = kafka.errors.for_code(result.error_code).message
     return TopicRefusal(int(result.error_code), f"{name}: {result.error_message or 'no reason given'}{wait}")

@@ -14,14 +14,19 @@ from kafka.protocol.admin import AlterPartitionReassignmentsRequest, DescribeLog
 
 from streaming.shared import kafka_names
 from streaming.shared.contract import TopicPartition
-from streaming.shared.kafka.answers import AUTHORIZATION_ERRORS, error_for_code, raise_for_code, read_or_error
+from streaming.shared.kafka.answers import (
+    AUTHORIZATION_ERRORS,
+    OUTCOME_UNKNOWN_ERRORS,
+    error_for_code,
+    raise_for_code,
+    read_or_error,
+)
 from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.kafka.values import ClusterError, MissingPermission, Unreachable
 
 Outcome = dict[TopicPartition, ClusterError | None]  # Error of each partition; None: success.
 
 _PREFERRED = 0  # ElectLeaders: the preferred replica, not an unclean election.
-_OUTCOME_UNKNOWN = (7, 41)  # REQUEST_TIMED_OUT, NOT_CONTROLLER: the controller may have applied the request.
 _ALTER = "Alter on Cluster"
 _NO_RESULT = ClusterError("Kafka's answer does not contain this partition")
 
@@ -75,7 +80,7 @@ class ReassignmentClient(ClusterClient):
                 topics=topics,
             ),
         )
-        if answer.error_code in _OUTCOME_UNKNOWN:
+        if answer.error_code in OUTCOME_UNKNOWN_ERRORS:
             raise Unreachable(f"{call}: error {answer.error_code}")
         raise_for_code(answer.error_code, _ALTER, call)
         results = {
@@ -173,7 +178,7 @@ def _partition_error(code: int, message: str | None, call: str) -> ClusterError 
     """Returns the error of one partition. Cancelling a reassignment that has already ended is success."""
     if code == kafka_names.ERROR_NO_REASSIGNMENT_IN_PROGRESS:
         return None
-    if code in _OUTCOME_UNKNOWN:
+    if code in OUTCOME_UNKNOWN_ERRORS:
         return Unreachable(f"{call}: error {code}")
     return error_for_code(code, message, _ALTER, call)
 

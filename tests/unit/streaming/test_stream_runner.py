@@ -289,7 +289,9 @@ def test_process_without_the_lock_of_a_remote_checkpoint_does_not_join(monkeypat
 
 
 @pytest.mark.usefixtures("no_spark")
-def test_process_that_is_stopped_while_it_waits_for_the_lock_ends_without_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_process_that_is_stopped_while_it_waits_for_the_lock_ends_without_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     @contextmanager
     def waits(_spark: object, _folder: object, _wait_s: object, stop: threading.Event) -> Iterator[None]:
         stop.set()

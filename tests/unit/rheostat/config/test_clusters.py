@@ -241,9 +241,12 @@ def test_cruise_control_of_two_clusters_is_refused() -> None:
     assert (
         "f.yaml:20: clusters.prod-west.tuner.cruise_control.url: it is also the Cruise Control of east, and a Cruise Control moves"
     ) in fault(shared)
-    own = shared.replace("      http: {port: 9474}", "      cruise_control: {url: http://cc-west:9090/}\n      http: {port: 9474}")
+    own = shared.replace(
+        "      http: {port: 9474}", "      cruise_control: {url: http://cc-west:9090/}\n      http: {port: 9474}"
+    )
     east, west = parse(own).for_each_cluster()
-    assert east.tuner.cruise_control is not None and west.tuner.cruise_control is not None
+    assert east.tuner.cruise_control is not None
+    assert west.tuner.cruise_control is not None
     assert west.tuner.cruise_control.url == "http://cc-west:9090/"
 
 
