@@ -109,8 +109,20 @@ class YamlFile:
         is_hidden = is_secret or isinstance(given, dict | list | tuple) or ", found " in message
         return f"{key}: {message[:1].lower()}{message[1:]}" + ("" if is_hidden else f", found {given!r}")
 
-    def _index(self, node: yaml.Node, at: tuple[str, ...]) -> None:
-        """Records the line of each key under ``at``; raises BadInputError for a repeated key."""
+    def _index(self, node: yaml.Node, at: tuple[str, ...], around: tuple[yaml.Node, ...] = ()) -> None:
+        """Records the line of each key under ``at``.
+
+        Args:
+            around: the values that contain this one.
+
+        Raises:
+            BadInputError: a key is repeated, or a value contains itself.
+        """
+        if any(outer is node for outer in around):
+            raise BadInputError(
+                f"{self.name}:{self.line_of(at) or 1}: {dotted(at)}: the alias stands inside its own value"
+            )
+        around = (*around, node)
         if isinstance(node, yaml.MappingNode):
             for key, value in node.value:
                 here, line = (*at, str(key.value)), key.start_mark.line + 1
@@ -119,11 +131,11 @@ class YamlFile:
                         f"{self.name}:{line}: {dotted(here)} is repeated; it is already in line {self._lines[here]}"
                     )
                 self._lines[here] = line
-                self._index(value, here)
+                self._index(value, here, around)
         elif isinstance(node, yaml.SequenceNode):
             for i, value in enumerate(node.value):
                 self._lines[(*at, str(i))] = value.start_mark.line + 1
-                self._index(value, (*at, str(i)))
+                self._index(value, (*at, str(i)), around)
 
 
 def _longest_prefix(values: Mapping[tuple[str, ...], V], at: Path) -> V | None:

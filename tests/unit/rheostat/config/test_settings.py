@@ -69,6 +69,7 @@ def test_tuner_acts_only_where_dry_run_is_false(
         (GOOD + "  rate_bytes_per_s_min: 60_000_000\n", "rate_bytes_per_s_min (60000000) is above rate_bytes_per_s_max (50000000)"),
         (GOOD.replace("localhost:9092", "localhost:abc"), "f.yaml:3: kafka.bootstrap_servers: expected host:port, or several"),
         (GOOD + "cluster: twice\n", "f.yaml:8: cluster is repeated; it is already in line 1"),
+        (GOOD + "limits: &a\n  by_broker: *a\n", "f.yaml:9: limits.by_broker: the alias stands inside its own value"),
         (GOOD + "kafka: [\n", "f.yaml:9: not YAML"),
         ("- a list\n", "f.yaml:1: expected keys and values"),
         ("", "cluster: is missing"),
