@@ -208,7 +208,7 @@ def run_tuner(
         if not standby.wait_for_topics(topics, acts=not settings.dry_run, has_signals=signals_kafka == kafka):
             return
         signals = standby.try_until_connected(
-            partial(signal_reader, cleanups, cluster, signals_kafka, topics, status.throttles, clock)
+            partial(signal_reader, cleanups, cluster, signals_kafka, kafka, topics, status.throttles, clock)
         )
         if signals is None:
             return

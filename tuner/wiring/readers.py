@@ -22,6 +22,7 @@ from tuner.runtime.observe.history_follower import POLL_RECORDS_MAX, HistoryFoll
 from tuner.runtime.observe.orders_reader import OrdersReader
 from tuner.runtime.observe.profiles_watch import ProfilesWatch
 from tuner.runtime.observe.recovery_watch import RecoveryWatch
+from tuner.runtime.observe.signals_connection import SignalsConnection
 from tuner.runtime.observe.signals_reader import SignalReader
 
 # These consumers commit nothing, so they may close fast. A stopping tuner closes its clients one after the other. If no broker
@@ -30,12 +31,31 @@ _CLOSE_MS = 1_000
 
 
 def signal_reader(
-    cleanups: ExitStack, cluster: str, kafka: KafkaSettings, topics: Topics, status: StatusStore, clock: Clock
+    cleanups: ExitStack,
+    cluster: str,
+    kafka: KafkaSettings,
+    watched_kafka: KafkaSettings,
+    topics: Topics,
+    status: StatusStore,
+    clock: Clock,
 ) -> SignalReader:
-    """Returns a reader of the signals topic; ``status`` counts the records that it refuses."""
-    client = consumer(kafka, "rheostat-tuner-signals")
-    cleanups.callback(named_teardown("signals consumer", lambda: client.close(timeout_ms=_CLOSE_MS)))
+    """Returns a reader of the signals topic; ``status`` counts the records that it refuses.
+
+    Args:
+        kafka: the metrics cluster. If it is another cluster than the watched one, the tuner does not wait for it.
+        watched_kafka: the watched cluster.
+    """
+    in_background = kafka != watched_kafka
+    create_consumer = partial(consumer, kafka, "rheostat-tuner-signals")
+    client = None
+    if not in_background:
+        client = create_consumer()
+        cleanups.callback(named_teardown("signals consumer", partial(client.close, timeout_ms=_CLOSE_MS)))
     signals = SignalReader(client, topics.signals, cluster, monotonic=clock.monotonic_s)
+    if in_background:
+        connection = SignalsConnection(create_consumer, signals.attach)
+        connection.start()
+        cleanups.callback(named_teardown("signals consumer", connection.stop))
     status.refused["signals"] = lambda: signals.refused.count
     return signals
 

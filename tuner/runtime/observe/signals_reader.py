@@ -109,25 +109,34 @@ class SignalReader(SignalCache):
 
     def __init__(
         self,
-        consumer: KafkaConsumer,
+        consumer: KafkaConsumer | None,
         topic: str,
         cluster: str,
         *,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
+        """
+        Args:
+            consumer: None: there are no signals until ``attach``.
+        """
         super().__init__()
         self.refused = RefusedRecords(topic, "it is not used as a signal", monotonic=monotonic)
-        self._tail = TopicTail(consumer, topic)
+        self._tail = TopicTail(consumer, topic) if consumer is not None else None
         self._cluster = cluster
         self._topic = topic
 
+    def attach(self, consumer: KafkaConsumer) -> None:
+        """Reads with this consumer from now on. Safe to call from any thread."""
+        self._tail = TopicTail(consumer, self._topic)
+
     def poll(self) -> int:
         """Reads new records. Returns their number."""
-        return self._add_all(self._tail.poll(ANSWER_MS))
+        return self._add_all(self._tail.poll(ANSWER_MS)) if self._tail is not None else 0
 
     def rewind(self, records: int) -> None:
         """Reads at least the newest ``records`` records, for a command that has just started and has read none yet."""
-        self._add_all(self._tail.read_recent(records))
+        if self._tail is not None:
+            self._add_all(self._tail.read_recent(records))
 
     def _add_all(self, records: Iterator[Any]) -> int:
         count = 0
