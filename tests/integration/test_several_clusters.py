@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import time
 from itertools import pairwise
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 from hosts_kit import TOPICS, TopicReader, now_ms, report
-from lab_parts import rheostat, until
+from lab_parts import RHEOSTAT, rheostat, running, until
 from several_clusters_kit import Installation, frozen, installation, labs
 from story_kit import make_topic
 
@@ -138,7 +139,7 @@ def test_commands_name_the_clusters_if_none_is_chosen(tmp_path: Path) -> None:
     with labs(1) as (obs,):
         made = installation(tmp_path, obs, {"east": obs, "west": obs})
         for name, port in zip(("east", "west"), free_ports(2), strict=True):
-            made.body["clusters"][name]["kafka"] = {"bootstrap_servers": f"127.0.0.1:{port}"}
+            made.body["clusters"][name] |= {"kafka": {"bootstrap_servers": f"127.0.0.1:{port}"}, "collector": {}}
         made.config.write_text(yaml.safe_dump(made.body))
         for options, expected in (
             ([], "has several clusters: name one with --cluster, of east, west"),
@@ -151,6 +152,20 @@ def test_commands_name_the_clusters_if_none_is_chosen(tmp_path: Path) -> None:
         done = rheostat("run", "--config", made.config)
         assert done.returncode == EXIT_UNREACHABLE
         assert "Cluster east: No broker answers" in done.stderr
+
+
+def test_tuner_that_starts_without_its_metrics_cluster_carries_out_orders(tmp_path: Path) -> None:
+    with labs(1) as (east,):
+        made = installation(tmp_path, east, {"east": east})
+        made.body["kafka"] = {"bootstrap_servers": f"127.0.0.1:{free_ports(1)[0]}"}
+        made.config.write_text(yaml.safe_dump(made.body))
+        options = ("--config", made.config, "--cluster", "east")
+        with running(*RHEOSTAT, "tune", *options, log=tmp_path / "tune.log") as tune:
+            until(lambda: (made.status("east") or {}).get("active"), 60, lambda: f"it is active: {tune.said()[-2000:]}")
+            done = rheostat("pause", *options)
+            assert done.returncode == EXIT_DONE, done.stdout + done.stderr
+            assert "the metrics cluster does not answer, so there are no signals" in tune.said()
+            assert tune.end(signal.SIGTERM) == 0
 
 
 def test_two_names_for_one_kafka_cluster_are_refused(tmp_path: Path) -> None:
