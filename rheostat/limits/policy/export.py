@@ -17,6 +17,7 @@ CLASS_SETTING = "create.topic.policy.class.name"
 FILE_SETTING = "rheostat.policy.limits.file"
 LIMITS_FILE = "/run/rheostat-limits/limits.properties"
 _JAVA_MAJOR_MIN = 11  # The oldest Java of the controllers of Kafka 3.9.
+_CREDENTIALS = ("kafka.sasl_password", "kafka.sasl_oauth_client_secret")
 IMPORTED_JARS = ("kafka-clients-", "slf4j-api-")
 
 
@@ -92,6 +93,9 @@ def _unit_text() -> str:
             "[Service]",
             f"ExecStart=/opt/rheostat/bin/rheostat limits policy keep {LIMITS_FILE} --config /etc/rheostat/rheostat.yaml",
             "DynamicUser=yes",
+            "EnvironmentFile=-/etc/rheostat/rheostat-limits-policy.env",
+            "# Optional secrets, as files that only root can read: /etc/credstore/rheostat-limits-policy.KEY. See systemd-creds(1).",
+            *(f"LoadCredential={key}:rheostat-limits-policy.{key}" for key in _CREDENTIALS),
             "# systemd removes this folder when the unit ends. Until the unit runs again, the policy allows each topic.",
             f"RuntimeDirectory={Path(LIMITS_FILE).parent.name}",
             "Restart=always",
