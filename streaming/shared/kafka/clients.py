@@ -26,6 +26,7 @@ RECORD_BYTES_MAX = 16 * 1024 * 1024  # For rheostat's topics; Kafka's default of
 _NO_AUTO_CREATE = {"allow_auto_create_topics": False}
 # Pause before the transaction coordinator is looked up again. For some seconds the lookup can still return the dead broker.
 _NOT_READY_S = 0.1
+_FETCH_MAX_WAIT_MS = 500  # As kafka-python's default.
 
 register_mechanisms()
 
@@ -200,9 +201,11 @@ def consumer(
         "max_partition_fetch_bytes": RECORD_BYTES_MAX,
         **settings.kafka_python_arguments(),
     }
+    # kafka-python refuses a longer wait than ``request_timeout_s``.
+    config["fetch_max_wait_ms"] = min(_FETCH_MAX_WAIT_MS, config["request_timeout_ms"] // 2)
     with _closed_on_failure(starts_thread=True) as create_net_client:
         new_consumer = KafkaConsumer(
-            client_id=client_id, kafka_client=create_net_client, **_NO_AUTO_CREATE, **config, **extra
+            client_id=client_id, kafka_client=create_net_client, **_NO_AUTO_CREATE, **(config | extra)
         )
     limit_unpacking(new_consumer, on_refused)
     return new_consumer

@@ -29,9 +29,7 @@ def ctrl_c() -> Iterator[None]:
 
 
 def nowhere() -> KafkaSettings:
-    return KafkaSettings(
-        bootstrap_servers=f"127.0.0.1:{free_ports(1)[0]}", request_timeout_s=0.6
-    )  # Longer than the consumer waits for records.
+    return KafkaSettings(bootstrap_servers=f"127.0.0.1:{free_ports(1)[0]}", request_timeout_s=0.3)
 
 
 def failed() -> None:
