@@ -61,6 +61,9 @@ public final class PartitionLimitsPolicy implements CreateTopicPolicy, Partition
         Checker.Verdict verdict;
         try {
             verdict = check(request);
+            if (checkError != null) {
+                checkError = null; // Otherwise the state would be wrong until the controller is restarted.
+            }
         } catch (RuntimeException | LinkageError error) {
             // Any exception but PolicyViolationException would make the controller give up its role.
             checkError = error.toString();
