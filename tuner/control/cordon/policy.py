@@ -4,7 +4,7 @@ A broker gets a decision if a plan orders its cordon, or if rheostat manages one
 
     unreadable      The broker is down, or its settings cannot be read. Nothing changes.
     removed         Another tool has removed the entries that rheostat added. rheostat stops managing them, and the plan does not
-                    add them again.
+                    add them again. If the tool has removed some of them, rheostat manages the others.
     pause, release  An operator ordered it. A release lifts the cordon; that of a drained broker which is gone is given up.
     cancelled       The plan is cancelled: the cordon is lifted, so that replicas can return.
     in place        The entries are there. They stay after the end of the plan, so that the broker stays empty.
@@ -12,6 +12,7 @@ A broker gets a decision if a plan orders its cordon, or if rheostat manages one
     else            The log directories that are not cordoned yet are added to the setting.
 
 Invariant: rheostat removes only entries that it has added. Entries of other tools stay in the setting, also while it lifts its own.
+A write has added its entries either all or not at all. So a write without an answer counts as done once all of them are there.
 """
 
 from __future__ import annotations
@@ -63,7 +64,8 @@ def decide_cordons(view: CordonView, memory: CordonMemory) -> CordonStep:
         if decision is not None:
             decisions.append(decision)
     readable = {b: cordon for b, cordon in view.brokers.items() if isinstance(cordon, BrokerCordon)}
-    return CordonStep(tuple(decisions), CordonMemory(owned), _state(view, decisions, readable), readable)
+    memory = CordonMemory(owned)
+    return CordonStep(tuple(decisions), memory, _state(view, decisions, memory, readable), readable)
 
 
 def _wanted(view: CordonView) -> dict[int, Plan]:
@@ -87,17 +89,19 @@ def _decide(
     name, pause = f"broker {broker}", view.orders.pause
     unwritten: OwnedCordon | None = None  # The last write has failed, or takes effect late.
     if owned is not None and owned.directories:
-        if {*owned.directories}.isdisjoint(found.entries):
+        left = tuple(directory for directory in owned.directories if directory in found.entries)
+        if left if owned.is_written else left == owned.directories:
+            # What another tool has removed is no longer rheostat's, even if that tool cordons it again later.
+            owned = replace(owned, directories=left, is_written=True)
+        else:
             is_lifted = _is_cancelled(plans.get(owned.plan)) or (pause is not None and pause.released)
             if owned.is_written and is_lifted:  # Its own lift is not on record, because the tuner was stopped.
                 return None, None
             if owned.is_written:
                 return _relinquish(broker, found, owned, plans.get(owned.plan))
             unwritten, owned = owned, None
-        else:
-            owned = replace(owned, is_written=True)
     if pause is not None and not pause.released:
-        return owned, HoldCordon(broker, CordonReason.PAUSED, f"{name}: paused by {pause.by}")
+        return owned or unwritten, HoldCordon(broker, CordonReason.PAUSED, f"{name}: paused by {pause.by}")
     if pause is not None:
         if owned is None or not owned.directories:
             return None, None
@@ -109,7 +113,8 @@ def _decide(
                 return owned, _lift(
                     broker, found, owned, CordonReason.PLAN_CANCELLED, f"plan {owned.plan} is cancelled"
                 )
-            return owned, HoldCordon(broker, CordonReason.IN_PLACE, f"{name}: cordoned for plan {owned.plan}")
+            part = "" if found.is_broker_cordoned else "; another tool has lifted a part of this cordon"
+            return owned, HoldCordon(broker, CordonReason.IN_PLACE, f"{name}: cordoned for plan {owned.plan}{part}")
         if _is_active(plan) and not _is_cancelled(plan):
             text = f"{name}: another tool has lifted the cordon of plan {owned.plan}, which is not set again"
             return owned, HoldCordon(broker, CordonReason.LIFTED_EXTERNALLY, text)
@@ -151,11 +156,11 @@ def _set(broker: int, found: BrokerCordon, plan: Plan) -> SetCordon:
 
 def _lift(broker: int, found: BrokerCordon, owned: OwnedCordon, reason: CordonReason, why: str) -> LiftCordon:
     remaining = tuple(entry for entry in found.entries if entry not in owned.directories)
-    if ALL_LOG_DIRS in owned.directories:
-        remaining = owned.found
+    if ALL_LOG_DIRS in owned.directories:  # It has replaced the entries that were there before.
+        remaining = tuple(dict.fromkeys((*owned.found, *remaining)))
     entries: tuple[str, ...] | None = remaining
     # Without the setting, the broker has its earlier entries again: those of its file or of a default.
-    if not owned.was_set and (not remaining or {*remaining} == {*owned.found}):
+    if not owned.was_set and {*remaining} == {*owned.found}:
         entries = None
     return LiftCordon(broker, found.entries, entries, reason, f"broker {broker}: lifts its cordon: {why}")
 
@@ -176,14 +181,23 @@ def note_cordon_outcome(memory: CordonMemory, change: SetCordon | LiftCordon) ->
     return CordonMemory({**memory.owned, change.broker: replace(owned, is_written=True)})
 
 
-def _state(view: CordonView, decisions: list[CordonDecision], readable: Mapping[int, BrokerCordon]) -> CordonState:
+def note_cordon_refusal(memory: CordonMemory, change: SetCordon) -> CordonMemory:
+    """Returns the memory after a write that was not sent, while no earlier write can still take effect."""
+    return CordonMemory(_with(dict(memory.owned), change.broker, None))
+
+
+def _state(
+    view: CordonView, decisions: list[CordonDecision], memory: CordonMemory, readable: Mapping[int, BrokerCordon]
+) -> CordonState:
     settled = {d.broker for d in decisions if isinstance(d, HoldCordon) and d.reason in _SETTLED}
     # Once its entries are removed, the plan goes on without the cordon.
     settled |= {d.broker for d in decisions if isinstance(d, RelinquishCordon)}
+    # Kafka keeps the setting of a broker that is down, so the plan goes on to drain a broker that fails meanwhile.
+    settled |= {b for b, owned in memory.owned.items() if b not in readable and owned.directories and owned.is_written}
     return CordonState(
         cordoned=cordoned_brokers(readable),
         settled=frozenset(plan.id for plan in view.plans if plan.head.cordon and settled.issuperset(plan.head.cordon)),
-        waits={d.broker: d.text for d in decisions if isinstance(d, HoldCordon) and d.reason not in _SETTLED},
+        waits={d.broker: d.text for d in decisions if isinstance(d, HoldCordon) and d.broker not in settled},
     )
 
 

@@ -26,10 +26,10 @@ from tuner.control.cordon.decision import (
     cordon_action,
 )
 from tuner.control.cordon.model import CordonMemory, CordonStep, CordonView
-from tuner.control.cordon.policy import decide_cordons, note_cordon_intent, note_cordon_outcome
+from tuner.control.cordon.policy import decide_cordons, note_cordon_intent, note_cordon_outcome, note_cordon_refusal
 from tuner.core.backoff import Backoff
 from tuner.core.cordon_state import CordonState
-from tuner.core.outcome import Failure
+from tuner.core.outcome import CHANGED_EXTERNALLY, Failure
 from tuner.core.reassignment_plan import Plan
 from tuner.journal.cordon_records import changed_cordons, cordon_entry
 from tuner.journal.entries import Entry
@@ -93,6 +93,8 @@ class CordonController:
         self._read: Call[ReadCordons] | None = None
         self._write: Call[CordonOutcomes] | None = None
         self._in_flight: dict[int, CordonWrite] = {}
+        # Brokers in flight to which no earlier write was sent that could still take effect.
+        self._first_writes: frozenset[int] = frozenset()
         self._failures: dict[int, str] = {}
         self._last_reasons: dict[int, CordonReason] = {}
         self._backoff: Backoff[int] = Backoff(clock.monotonic_s)
@@ -143,6 +145,7 @@ class CordonController:
         self.state = self._state_after(step)
         self._ports.observer.publish(replace(step, memory=memory, state=self.state))
         if changes and not self._dry_run:
+            self._first_writes = frozenset(change.broker for change in changes) - step.memory.owned.keys()
             self._start_write(changes)
 
     def _state_after(self, step: CordonStep) -> CordonState:
@@ -197,7 +200,10 @@ class CordonController:
         self._write = self._ports.caller.start(lambda: self._ports.actuator.write(changes))
 
     def _finish_write(self, outcomes: CordonOutcomes | ClusterError) -> None:
-        """Records the outcomes. After a failure the memory still names the entries, as the broker may have them."""
+        """Records the outcomes. After a failure the memory still names the entries, as the broker may have them.
+
+        If another tool has changed the setting before the first write, that write was not sent, and all entries are of that tool.
+        """
         changes, self._in_flight = self._in_flight, {}
         if isinstance(outcomes, ClusterError):
             outcomes = dict.fromkeys(changes, str(outcomes))
@@ -209,6 +215,8 @@ class CordonController:
                 self._backoff.succeed(broker)
                 self._failures.pop(broker, None)
             else:
+                if failure == CHANGED_EXTERNALLY and isinstance(change, SetCordon) and broker in self._first_writes:
+                    memory = note_cordon_refusal(memory, change)
                 self._backoff.fail(broker)
                 self._failures[broker] = failure
                 log.error(f"not done: {change.text}: {failure}", broker=broker)

@@ -106,7 +106,10 @@ def test_cancelled_plan_lifts_its_cordon(cancelled: Plan) -> None:
         (replace(OURS, directories=("/a",), found=("/b",), was_set=True), ("/a",), ()),
         # Another tool added /c meanwhile.
         (OURS, ("/a", "/b", "/c"), ("/c",)),
+        # Without a setting, the /b of the file would come back.
+        (replace(OURS, directories=("/a",), found=("/b",)), ("/a",), ()),
         (replace(OURS, directories=("*",), found=("/b",), was_set=True), ("*",), ("/b",)),
+        (replace(OURS, directories=("*",), found=("/b",), was_set=True), ("*", "/c"), ("/b", "/c")),
     ],
 )
 def test_lift_keeps_entries_of_other_tools(
@@ -155,6 +158,39 @@ def test_failed_write_is_tried_again_and_stays_on_record() -> None:
     assert step.memory.owned == {3: unwritten}
     late = decided(ALL, unwritten, plan())
     assert late.memory.owned == {3: OURS}
+
+
+def test_write_without_an_answer_does_not_claim_an_entry_of_another_tool() -> None:
+    step = decided(replace(OPEN, entries=("/a",)), replace(OURS, is_written=False), plan())
+    decision = only(step)
+    assert isinstance(decision, SetCordon)
+    assert (decision.directories, decision.found) == (("/b",), ("/a",))
+    assert step.state.settled == set()
+
+
+def test_entry_that_another_tool_has_removed_is_no_longer_rheostats() -> None:
+    step = decided(replace(ALL, entries=("/b",)), OURS, plan())
+    assert only(step).text == "broker 3: cordoned for plan p; another tool has lifted a part of this cordon"
+    assert step.memory.owned == {3: replace(OURS, directories=("/b",))}
+    again = decide_cordons(CordonView(11, {3: ALL}, (ended(PlanEnding.CANCELLED),), Orders()), step.memory)
+    lift = only(again)
+    assert isinstance(lift, LiftCordon)
+    assert lift.entries == ("/a",)
+
+
+def test_pause_keeps_the_record_of_a_write_without_an_answer() -> None:
+    unwritten = replace(OURS, is_written=False)
+    step = decided(OPEN, unwritten, plan(), orders=Orders(pause=Pause(1, "me")))
+    assert only(step).reason is CordonReason.PAUSED
+    assert step.memory.owned == {3: unwritten}
+
+
+@pytest.mark.parametrize("found", [None, ClusterUnreadable("it does not answer")])
+def test_plan_goes_on_to_drain_a_cordoned_broker_that_fails(found: ClusterUnreadable | None) -> None:
+    step = decided(found, OURS, plan())
+    assert only(step).reason is CordonReason.CORDON_UNREADABLE
+    assert step.state.wait_text(plan().head) is None
+    assert decided(found, replace(OURS, is_written=False), plan()).state.wait_text(plan().head) is not None
 
 
 def test_paused_tuner_changes_nothing_and_released_tuner_lifts() -> None:

@@ -53,6 +53,7 @@ class Client:
     version: BrokerVersion = NEW
     writes: list[tuple[int, str | None]] = field(default_factory=list)
     before_write: Callable[[], None] = lambda: None
+    after_decision: Callable[[], object] = lambda: None
     refuses: bool = False
     silent: set[int] = field(default_factory=set)
     reads: int = 0
@@ -62,7 +63,10 @@ class Client:
         return [SimpleNamespace(node=broker) for broker in (1, 3)]
 
     def broker_versions(self, brokers: Iterable[int]) -> dict[int, BrokerVersion | ClusterError]:
-        return {b: ClusterError("it does not answer") if b in self.silent else self.version for b in brokers}
+        asked = list(brokers)
+        if asked == [3]:  # The check before a write. A reading asks all brokers.
+            self.after_decision()
+        return {b: ClusterError("it does not answer") if b in self.silent else self.version for b in asked}
 
     def broker_configs(self, brokers: Iterable[int], keys: Iterable[str]) -> dict[int, dict[str, ConfigValue]]:
         assert KEY in list(keys)
@@ -178,6 +182,33 @@ def test_entry_of_another_tool_between_read_and_write_is_kept() -> None:
     rig.cycle()
     assert rig.client.settings == {3: "/other"}
     assert rig.journal.recovered.memory.brokers == []
+
+
+def test_cordon_of_another_tool_between_decision_and_write_is_never_lifted() -> None:
+    rig = Rig()
+    rig.client.after_decision = lambda: rig.client.settings.setdefault(3, "/a,/b")
+    rig.cycle()
+    rig.cycle()
+    assert rig.client.writes == []
+    assert rig.loop.state.settled == {"p"}
+    assert rig.journal.recovered.memory == CordonMemory()
+    rig.orders.latest = Orders(pause=Pause(1, "me", released=True))
+    rig.cycle()
+    assert rig.client.settings == {3: "/a,/b"}
+
+
+def test_write_that_takes_effect_late_stays_rheostats() -> None:
+    rig = Rig()
+    rig.client.refuses = True
+    rig.cycle()
+    rig.client.after_decision = lambda: rig.client.settings.setdefault(3, "/a,/b")
+    rig.cycle()
+    rig.cycle()
+    assert rig.client.writes == []
+    rig.order(DesiredPlanState.CANCELLING)
+    rig.client.refuses, rig.client.after_decision = False, lambda: None
+    rig.cycle()
+    assert rig.client.settings == {}
 
 
 def test_journal_that_accepts_nothing_prevents_the_write() -> None:
