@@ -13,7 +13,8 @@ from streaming.settings import FormatName
 from streaming.shared.envelopes import envelope_text
 
 _SHOWN = 40  # Characters, or bytes, of an unknown record.
-_LINE_PROTOCOL = re.compile(r"[^\s,=]+(,[^\s=]+=[^\s]+)* [^\s=]+=\S+( -?\d+)?\s*")
+# Each part can end at one place only, so that no record makes the expression try many ways.
+_LINE_PROTOCOL = re.compile(r"[^\s,=]+(,[^\s=]+=\S+)? [^\s=]+=\S+( -?\d+)?\s*")
 _PROMETHEUS_TEXT = re.compile(r"# (HELP|TYPE) |[a-zA-Z_:][\w:]*(\{[^}]*\})? [-+\d.eENaInf]+\s")
 _WIRE_BYTES = 2  # Protobuf's wire type of texts and messages.
 _CRUISE_CONTROL_HEAD = 15

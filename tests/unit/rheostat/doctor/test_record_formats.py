@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import struct
+import time
 
 import pytest
 
@@ -68,6 +69,13 @@ def test_recognize_unknown_format_tells_what_it_is(value: bytes) -> None:
     assert kind.format is None
     assert kind.text.startswith(UNREAD[value])
     assert len(kind.text) < 200
+
+
+@pytest.mark.parametrize("repeated", ["a,b=c", ",b=c", "=", " a=b", "{", "1", "[1,"])
+def test_recognize_takes_linear_time(repeated: str) -> None:
+    began_s = time.process_time()
+    assert len(recognize(f"a,b=c{repeated * 20_000}\t".encode()).text) < 200
+    assert time.process_time() - began_s < 2.0
 
 
 def test_recognize_tombstone_is_an_empty_record() -> None:
