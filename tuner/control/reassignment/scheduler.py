@@ -26,6 +26,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heapreplace
+from itertools import groupby
 
 from streaming.shared.contract import Side
 from streaming.shared.move_order import IsrStanding, goes_first, move_class
@@ -102,13 +103,21 @@ def _start_first(
     capacity: RemainingCapacity,
     constraints: SchedulerConstraints,
 ) -> None:
-    """Starts the partitions that go first by their class, and reserves the sides of those that wait for a slot."""
-    for index in sorted(queue.first, key=lambda i: (queue.first[i], priority_of(waiting[i]))):
-        if capacity.request_is_full:
-            return
-        if capacity.has_slot_for(queue.sides[index]):
-            capacity.try_start(index, waiting[index], _next_step_of(waiting[index], constraints))
-        if capacity.held.get(index, HeldBy.SLOTS) is HeldBy.SLOTS and index not in capacity.started:
+    """Starts the partitions that go first by their class. After each class, reserves the sides of those that wait for a slot.
+
+    Partitions of one class do not wait for each other, so that a full broker keeps no other broker idle.
+    """
+    order = sorted(queue.first, key=lambda i: (queue.first[i], priority_of(waiting[i])))
+    for _, members in groupby(order, key=lambda i: queue.first[i]):
+        held = []
+        for index in members:
+            if capacity.request_is_full:
+                return
+            if capacity.has_slot_for(queue.sides[index]):
+                capacity.try_start(index, waiting[index], _next_step_of(waiting[index], constraints))
+            if capacity.held.get(index, HeldBy.SLOTS) is HeldBy.SLOTS and index not in capacity.started:
+                held.append(index)
+        for index in held:
             capacity.reserve(queue.sides[index])
 
 

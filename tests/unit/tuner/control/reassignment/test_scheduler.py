@@ -507,3 +507,10 @@ def test_sides_of_a_waiting_named_partition_are_reserved() -> None:
     waiting = [waits(0, mb=10, topic="first"), waits(1, mb=900, to=(1, 4))]
     assert begun(schedule(waiting, running, terms(1, first_topics=("first",)))) == []
     assert begun(schedule(waiting, running, terms(1))) == [1]
+
+
+def test_named_partitions_do_not_wait_for_each_other() -> None:
+    # Broker 1 is full as a leader. The other partition of the same topic needs no slot of it.
+    running = [runs(waits(9, on=(1, 6), to=(1, 4)))]
+    waiting = [waits(0, mb=900, topic="first"), waits(1, mb=10, on=(5, 6), to=(5, 3), topic="first")]
+    assert begun(schedule(waiting, running, terms(1, first_topics=("first",)))) == [1]
