@@ -209,4 +209,4 @@ def _secret(settings: WebhookSettings) -> bytes:
             FailureKind.SECRET,
             f"tuner.webhooks.secret_variable: the environment variable {settings.secret_variable} is not set",
         )
-    return secret.encode()
+    return os.fsencode(secret)  # A variable may have bytes that are not UTF-8.

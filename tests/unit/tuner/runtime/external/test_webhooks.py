@@ -6,6 +6,7 @@ import hashlib
 import hmac
 import itertools
 import json
+import os
 import threading
 import time
 from collections import Counter
@@ -19,7 +20,7 @@ from tuner_cases import live, observation
 
 from tuner.control.throttle.state import Memory
 from tuner.runtime.external import webhooks as module
-from tuner.runtime.external.webhooks import ATTEMPTS_MAX, QUEUE_MAX, Delivery, Webhooks, WebhookSender
+from tuner.runtime.external.webhooks import ATTEMPTS_MAX, QUEUE_MAX, Delivery, Webhooks, WebhookSender, signed_request
 from tuner.settings.external import WebhookSettings
 
 SECRET = "a long secret"
@@ -150,3 +151,11 @@ def test_secret_comes_from_a_variable_and_is_required(monkeypatch: pytest.Monkey
         monkeypatch.setenv("HOOK_SECRET", SECRET)
         until(lambda: bool(counts.results["delivered"] or counts.results["dropped"]))
         sender.stop()
+
+
+def test_secret_in_a_variable_may_have_any_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOOK_SECRET", os.fsdecode(b"\xff secret"))
+    settings = WebhookSettings(name="chat", url="http://127.0.0.1:1/", secret_variable="HOOK_SECRET")
+    request = signed_request(Delivery("id-1", b"{}"), settings)
+    signature = hmac.new(b"\xff secret", b"{}", hashlib.sha256).hexdigest()
+    assert request.get_header("X-rheostat-signature") == f"sha256={signature}"
