@@ -17,7 +17,7 @@ A write has added its entries either all or not at all. So a write without an an
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from streaming.shared.cordons import BrokerCordon, CordonSource, cordoned_brokers
@@ -33,6 +33,7 @@ from tuner.control.cordon.decision import (
 from tuner.control.cordon.model import CordonMemory, CordonStep, CordonView, OwnedCordon
 from tuner.core.cluster import ClusterUnreadable
 from tuner.core.cordon_state import CordonState
+from tuner.core.operator_orders import Orders
 from tuner.core.reassignment_plan import DesiredPlanState, Plan, PlanEnding
 
 _SETTLED = frozenset({CordonReason.IN_PLACE, CordonReason.CORDONED_ALREADY, CordonReason.LIFTED_EXTERNALLY})
@@ -163,6 +164,15 @@ def _lift(broker: int, found: BrokerCordon, owned: OwnedCordon, reason: CordonRe
     if not owned.was_set and {*remaining} == {*owned.found}:
         entries = None
     return LiftCordon(broker, found.entries, entries, reason, f"broker {broker}: lifts its cordon: {why}")
+
+
+def has_open_cordons(memory: CordonMemory, plans: Iterable[Plan], orders: Orders) -> bool:
+    """Returns whether a cordon on record may have to change soon. One that stays after its plan is done does not."""
+    if not memory.owned:
+        return False
+    known = {plan.id: plan for plan in plans}
+    is_released = orders.pause is not None and orders.pause.released
+    return is_released or not all(owned.is_written and _is_drained(owned, known) for owned in memory.owned.values())
 
 
 def note_cordon_intent(memory: CordonMemory, change: SetCordon | LiftCordon) -> CordonMemory:

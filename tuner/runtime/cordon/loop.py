@@ -26,7 +26,13 @@ from tuner.control.cordon.decision import (
     cordon_action,
 )
 from tuner.control.cordon.model import CordonMemory, CordonStep, CordonView
-from tuner.control.cordon.policy import decide_cordons, note_cordon_intent, note_cordon_outcome, note_cordon_refusal
+from tuner.control.cordon.policy import (
+    decide_cordons,
+    has_open_cordons,
+    note_cordon_intent,
+    note_cordon_outcome,
+    note_cordon_refusal,
+)
 from tuner.core.backoff import Backoff
 from tuner.core.cordon_state import CordonState
 from tuner.core.outcome import CHANGED_EXTERNALLY, Failure
@@ -119,12 +125,16 @@ class CordonController:
             elif self._clock.monotonic_s() >= self._due_s:
                 now_s = self._clock.monotonic_s()
                 self._due_s = now_s + CYCLE_S
-                is_busy = bool(self._memory.owned) or any(plan.is_active for plan in self._ports.plans())
-                if is_busy or now_s >= self._read_at_s + IDLE_CYCLE_S:
+                if self._is_busy() or now_s >= self._read_at_s + IDLE_CYCLE_S:
                     self._read_at_s = now_s
                     self._read = self._ports.caller.start(self._ports.actuator.read)
         except JournalError as error:
             log.error("the journal accepts no record, so no cordon is changed", error=str(error))
+
+    def _is_busy(self) -> bool:
+        """Returns whether a cordon may have to change soon. A drained broker may stay cordoned for years."""
+        plans = self._ports.plans()
+        return any(plan.is_active for plan in plans) or has_open_cordons(self._memory, plans, self._ports.orders.latest)
 
     def _run_cycle(self, answer: ReadCordons | ClusterError) -> None:
         if isinstance(answer, ClusterError):

@@ -280,3 +280,23 @@ def test_tuner_without_a_plan_reads_seldom_and_soon_after_a_plan_comes() -> None
     rig.plan = started
     rig.cycle(after_s=3.0)
     assert rig.client.writes == [(3, "/a,/b")]
+
+
+def test_cordon_that_stays_after_its_plan_is_read_seldom_and_a_release_lifts_it_at_once() -> None:
+    rig = Rig()
+    rig.cycle()
+    rig.plan = replace(rig.plan, state=PlanState(ending=PlanEnding.DONE))
+    rig.cycle(after_s=20.0)
+    reads = rig.client.reads
+    rig.cycle(after_s=3.0)
+    rig.cycle(after_s=3.0)
+    assert rig.client.reads == reads
+    rig.orders.latest = Orders(pause=Pause(1, "me", released=True))
+    rig.cycle(after_s=3.0)
+    assert rig.client.settings == {}
+    rig.orders.latest = Orders()
+    rig.plan = replace(rig.plan, state=PlanState())
+    rig.cycle(after_s=3.0)
+    rig.plan = replace(rig.plan, state=PlanState(ending=PlanEnding.CANCELLED))
+    rig.cycle(after_s=3.0)
+    assert rig.client.settings == {}
