@@ -168,5 +168,10 @@ def record_set(memory: MovementMemory, movements: int) -> MovementMemory:
     return replace(memory, expected=movements)
 
 
+def record_failure(memory: MovementMemory) -> MovementMemory:
+    """Returns the state after a request that failed. Cruise Control may still take the number, which then is not another tool's."""
+    return replace(memory, expected=None)
+
+
 def _range_text(lowest: int | None, highest: int) -> str:
     return f"{highest} per broker" if lowest in (None, highest) else f"{lowest} to {highest} per broker"

@@ -24,8 +24,10 @@ from tuner.control.cruise_control.policy import (
     MovementMemory,
     decide_movements,
     lowest_rate,
+    record_failure,
     record_set,
 )
+from tuner.core.backoff import Backoff
 from tuner.core.cluster import LiveCluster, Observation
 from tuner.core.operator_orders import Orders
 from tuner.core.throttle_state import ThrottleState
@@ -38,6 +40,7 @@ from tuner.runtime.clock import Clock
 log = structlog.get_logger("tuner")
 
 _POLL_S = 0.2
+_CHANGE = "change"  # The subject of the pauses after failed changes.
 
 
 class MovementsApi(Protocol):
@@ -83,6 +86,7 @@ class CruiseControlController:
         self._ports, self._limits, self._clock = ports, limits, clock
         self._interval_s, self._dry_run = interval_s, dry_run
         self._memory = MovementMemory()
+        self._backoff: Backoff[str] = Backoff(clock.monotonic_s)
         self._last_reason: CruiseControlReason | None = None
         self._due_s = float("-inf")
         self._state: Call[Execution] | None = None  # A request for the state under way.
@@ -135,6 +139,9 @@ class CruiseControlController:
             "rate_bytes_per_s": rate,
             **({"vetoes": {veto.name: veto.cause for veto in vetoes}} if vetoes else {}),
         }
+        if isinstance(decision, SetMovements) and self._backoff.is_paused(_CHANGE):
+            self._ports.observer.record_movements(execution, decision)
+            return
         is_new = decision.reason is not self._last_reason
         self._report(execution, decision)
         if not isinstance(decision, SetMovements):
@@ -161,7 +168,10 @@ class CruiseControlController:
             failure = f"Cruise Control still has {execution.movements_max} partitions per broker"
         if failure is None:
             self._memory = record_set(self._memory, decision.movements)
+            self._backoff.succeed(_CHANGE)
         else:
+            self._memory = record_failure(self._memory)
+            self._backoff.fail(_CHANGE)
             log.error("the concurrency of Cruise Control was not changed", why=failure)
         self._write("outcome", decision, {}, failure)
 

@@ -133,6 +133,36 @@ def test_change_that_waits_for_a_review_is_a_failure(service: CruiseControlStand
     assert rig.entries[-1].failure == "Cruise Control still has 5 partitions per broker"
 
 
+def test_failed_change_is_repeated_with_growing_pauses(service: CruiseControlStandIn) -> None:
+    """Otherwise each cycle would add a request that waits for a review, and two records to the journal."""
+    service.is_reviewed = True
+    rig = Rig(service)
+    for _ in range(60):  # Ten minutes.
+        rig.cycle()
+    assert 4 < len(rig.entries) < 20
+    service.is_reviewed = False
+    rig.now_s += 300
+    rig.cycle()
+    assert (service.changes[-1], rig.entries[-1].failure) == (2, None)
+
+
+def test_number_that_was_set_without_an_answer_is_its_own(service: CruiseControlStandIn) -> None:
+    rig = Rig(service)
+    set_movements = rig.loop._ports.api.set_movements
+
+    def lose_answer(movements: int) -> Execution:
+        set_movements(movements)
+        raise NoAnswer(FailureKind.TIMEOUT, "it did not answer")
+
+    rig.loop._ports.api.set_movements = lose_answer  # type: ignore[method-assign]
+    rig.cycle()
+    assert rig.entries[-1].failure == "it did not answer"
+    rig.loop._ports.api.set_movements = set_movements  # type: ignore[method-assign]
+    rig.rate = 40.0 * MB
+    rig.cycle()
+    assert service.changes == [2, 4]
+
+
 def test_metrics_show_answers_number_and_decisions(service: CruiseControlStandIn) -> None:
     rig = Rig(service)
 
