@@ -69,10 +69,10 @@ class KafkaCordons:
         }
 
     def write(self, changes: Sequence[CordonWrite]) -> CordonOutcomes:
+        outcomes: CordonOutcomes = {}
         try:
             versions = self._client.broker_versions(change.broker for change in changes)
             current = read_cordons(self._client, [change.broker for change in changes])
-            outcomes: CordonOutcomes = {}
             to_write: dict[int, CordonWrite] = {}
             for change in changes:
                 found = current[change.broker]
@@ -96,7 +96,8 @@ class KafkaCordons:
             written = {broker: change for broker, change in to_write.items() if outcomes[broker] is None}
             return outcomes | self._confirm(written)
         except ClusterError as error:
-            return {change.broker: str(error) for change in changes}
+            # A change that was not sent keeps its own cause.
+            return {change.broker: outcomes.get(change.broker) or str(error) for change in changes}
 
     def _confirm(self, written: Mapping[int, CordonWrite]) -> CordonOutcomes:
         """Waits until each broker shows the written entries; a broker usually does so within 40 ms."""

@@ -12,8 +12,10 @@ from streaming.shared import kafka_names
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError, ConfigValue
 from streaming.shared.kafka.versions import BrokerVersion
 from tuner.api.cordon_status_store import CordonStatusStore
+from tuner.control.cordon.decision import CordonReason, SetCordon
 from tuner.control.cordon.model import CordonMemory
 from tuner.core.operator_orders import Orders, Pause
+from tuner.core.outcome import CHANGED_EXTERNALLY
 from tuner.core.reassignment_plan import DesiredPlanState, Plan, PlanEnding, PlanHead, PlanState
 from tuner.journal.cordon_records import RecoveredCordons
 from tuner.journal.entries import Entry
@@ -300,3 +302,17 @@ def test_cordon_that_stays_after_its_plan_is_read_seldom_and_a_release_lifts_it_
     rig.plan = replace(rig.plan, state=PlanState(ending=PlanEnding.CANCELLED))
     rig.cycle(after_s=3.0)
     assert rig.client.settings == {}
+
+
+def test_change_that_is_not_sent_keeps_its_cause_when_the_cluster_fails() -> None:
+    client = Client(settings={3: "/b"})
+
+    def fail() -> None:
+        raise ClusterError("it does not answer")
+
+    client.before_write = fail
+    open_brokers = [
+        SetCordon(b, "p", (), False, ("/a", "/b"), ("/a", "/b"), CordonReason.PLAN_STARTS, "") for b in (1, 3)
+    ]
+    outcomes = KafkaCordons(cast("ClusterClient", client)).write(open_brokers)
+    assert outcomes == {1: "it does not answer", 3: CHANGED_EXTERNALLY}
