@@ -90,7 +90,9 @@ def _decide(
     name, pause = f"broker {broker}", view.orders.pause
     unwritten: OwnedCordon | None = None  # The last write has failed, or takes effect late.
     if owned is not None and owned.directories:
-        left = tuple(directory for directory in owned.directories if directory in found.entries)
+        # rheostat writes the broker's own setting. Equal entries of the broker's file or of a default are not rheostat's.
+        own = found.entries if found.source is CordonSource.BROKER else ()
+        left = tuple(directory for directory in owned.directories if directory in own)
         if left if owned.is_written else left == owned.directories:
             # What another tool has removed is no longer rheostat's, even if that tool cordons it again later.
             owned = replace(owned, directories=left, is_written=True)

@@ -161,7 +161,7 @@ def test_failed_write_is_tried_again_and_stays_on_record() -> None:
 
 
 def test_write_without_an_answer_does_not_claim_an_entry_of_another_tool() -> None:
-    step = decided(replace(OPEN, entries=("/a",)), replace(OURS, is_written=False), plan())
+    step = decided(replace(ALL, entries=("/a",)), replace(OURS, is_written=False), plan())
     decision = only(step)
     assert isinstance(decision, SetCordon)
     assert (decision.directories, decision.found) == (("/b",), ("/a",))
@@ -176,6 +176,14 @@ def test_entry_that_another_tool_has_removed_is_no_longer_rheostats() -> None:
     lift = only(again)
     assert isinstance(lift, LiftCordon)
     assert lift.entries == ("/a",)
+
+
+@pytest.mark.parametrize("source", [CordonSource.FILE, CordonSource.CLUSTER_DEFAULT])
+def test_equal_entries_of_the_file_or_a_default_are_not_rheostats(source: CordonSource) -> None:
+    """Another tool has removed the broker's own setting. A release could not lift these entries, and would never end."""
+    step = decided(replace(ALL, source=source), OURS, plan())
+    assert isinstance(only(step), RelinquishCordon)
+    assert step.memory.owned == {}
 
 
 def test_pause_keeps_the_record_of_a_write_without_an_answer() -> None:
