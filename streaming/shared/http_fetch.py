@@ -13,6 +13,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
 from typing import Any
+from urllib.parse import urlsplit
+
+from streaming.shared.addresses import is_local_host
 
 BODY_BYTES_MAX = 1 << 20
 
@@ -20,7 +23,8 @@ BODY_BYTES_MAX = 1 << 20
 def fetch(request: urllib.request.Request | str, context: ssl.SSLContext, timeout_s: float) -> bytes:
     """Returns the body of the answer, not much more of it than ``BODY_BYTES_MAX``.
 
-    A redirect is not followed, because it could carry a secret to another host, or give an answer over plain HTTP.
+    A redirect is not followed, because it could carry a secret to another host, or give an answer over plain HTTP. A server of this
+    machine is not asked through a proxy, because a secret for it may go over plain HTTP.
 
     Raises:
         TimeoutError: the whole answer did not come within about ``timeout_s``.
@@ -29,8 +33,10 @@ def fetch(request: urllib.request.Request | str, context: ssl.SSLContext, timeou
         OSError, http.client.HTTPException: the answer is broken off, or it is not HTTP.
     """
     deadline_s = time.monotonic() + timeout_s
+    host = urlsplit(request if isinstance(request, str) else request.full_url).hostname or ""
+    proxies = urllib.request.ProxyHandler({} if is_local_host(host) else None)
     with _Deadline(timeout_s) as deadline:
-        opener = urllib.request.build_opener(_Http(deadline), _Https(deadline, context), _NoRedirects)
+        opener = urllib.request.build_opener(proxies, _Http(deadline), _Https(deadline, context), _NoRedirects)
         try:
             with opener.open(request, timeout=timeout_s) as answer:
                 body = read_body(answer, deadline_s)

@@ -60,3 +60,12 @@ def test_slow_server_is_cut_off(scheme: str, first: bytes, repeated: bytes) -> N
 def test_answer_in_time_is_returned() -> None:
     with server(HEAD + b"body", b"") as address:
         assert fetch(f"http://{address}/", ssl.create_default_context(), 5.0) == b"body"
+
+
+def test_server_of_this_machine_is_not_asked_through_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    with server(HEAD + b"body", b"") as address, server(HEAD + b"evil", b"") as proxy:
+        monkeypatch.setenv("http_proxy", f"http://{proxy}")
+        assert fetch(f"http://{address}/", ssl.create_default_context(), 5.0) == b"body"
+        assert fetch("http://rheostat.example/", ssl.create_default_context(), 5.0) == b"evil"
