@@ -13,8 +13,10 @@ from tuner.control.throttle.operator_overrides import decide_restore, is_in_forc
 from tuner.control.throttle.quota_window.ramp import plan_fill
 from tuner.control.throttle.rescue_rate import min_draining_bytes_per_s
 from tuner.control.throttle.side_case import SideCase
+from tuner.control.throttle.vetoes import max_rate_of_vetoes
 from tuner.control.throttle.view import MovesView
 from tuner.core.cluster import BrokerSide, RateSetting, side_name
+from tuner.core.vetoes import vetoes_text
 
 _WARMUP_CAUSE = "nothing moved for a while, so a whole window's bytes would pass at once"
 
@@ -37,6 +39,8 @@ def warm_up_empty_window(case: SideCase) -> Decision | None:
     restore_to = owned.restore_to_bytes_per_s if owned is not None else None
     earlier_rate = current if restore_to is None else restore_to
     setpoint = plan_rate or min(earlier_rate, int(case.limits.rate_bytes_per_s_max))
+    if (veto_rate := max_rate_of_vetoes(case)) is not None:
+        setpoint = min(setpoint, veto_rate)
     start = plan_fill(setpoint, case.limits.warmup_start_bytes_per_s)[0].rate_bytes_per_s
     if current >= setpoint:
         # Even the first step of a warm-up would not lower the rate.
@@ -45,7 +49,10 @@ def warm_up_empty_window(case: SideCase) -> Decision | None:
         # The write of an earlier warm-up was not answered and had no effect, so the rate was never lowered and need not rise.
         if restore_to is not None and owned is not None and owned.possible_rates != (current,):
             return None
-    if plan_rate is not None:
+    if setpoint == veto_rate:
+        head = f"{side_name(case.side)} changes to {rate_text(setpoint)}, as the quota window fills"
+        text = f"{head}: {vetoes_text(case.view.vetoes)}"
+    elif plan_rate is not None:
         source = "the rate of a rheostat plan" if setpoint == case.view.plan_rates[case.side] else "as ordered"
         text = f"{side_name(case.side)} rises to {rate_text(setpoint)}, {source}, as the quota window fills: {_WARMUP_CAUSE}"
     else:

@@ -24,10 +24,15 @@ def is_subject_to_vetoes(case: SideCase) -> bool:
     return not is_in_force(case.view.orders.overrides.get(case.side), case.view.now_ms)
 
 
+def max_rate_of_vetoes(case: SideCase) -> int | None:
+    """Returns the rate to which vetoes lower this side, in bytes/s; None: none lowers it."""
+    return lowest_rate_bytes_per_s(case.view.vetoes) if is_subject_to_vetoes(case) else None
+
+
 def lower_for_veto(case: SideCase) -> Decision | None:
     """A veto lowers throttles to a rate. Without an objective the tuner sets this rate, and restores the earlier one afterwards."""
-    rate, setting = lowest_rate_bytes_per_s(case.view.vetoes), case.setting
-    if rate is None or setting is None or case.limits.closed_loop or not is_subject_to_vetoes(case):
+    rate, setting = max_rate_of_vetoes(case), case.setting
+    if rate is None or setting is None or case.limits.closed_loop:
         return None
     if setting.bytes_per_s <= rate:
         return None

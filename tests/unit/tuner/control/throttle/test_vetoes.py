@@ -113,6 +113,17 @@ def test_lower_rate_is_restored_after_the_veto() -> None:
     ] * 2
 
 
+def test_warm_up_does_not_exceed_the_rate_of_a_lowering_veto() -> None:
+    """Steps that a veto holds leave the quota windows empty. The next move must not warm up to the rate before the veto."""
+    lowered = replace(owned(10 * MB, 4 * MB), restore_to_bytes_per_s=100 * MB)
+    memory = Memory(stalls={3: WELL}, owned={SOURCE: lowered, TARGET: lowered})
+    empty = {"cluster": live({SOURCE: 4 * MB, TARGET: 4 * MB}), "empty_windows": frozenset({SOURCE, TARGET})}
+    warmed = [d for d in decided(memory, STEERS, **empty) if isinstance(d, SetRate)]
+    assert {(d.reason, d.setpoint_bytes_per_s) for d in warmed} == {(Reason.WINDOW_WARMUP, STEERS.rate_bytes_per_s_max)}
+    vetoed = decided(memory, STEERS, vetoes=(LOWERS,), **empty)
+    assert not [d for d in vetoed if isinstance(d, SetRate) and d.setpoint_bytes_per_s > 4 * MB]
+
+
 @pytest.mark.parametrize("limits", [LIMITS, STEERS, replace(LIMITS, adopts_existing=False)])
 @given(
     rates=st.tuples(st.integers(1, 60), st.integers(1, 60)),
