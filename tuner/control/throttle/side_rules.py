@@ -24,7 +24,7 @@ from tuner.control.throttle.side_case import SideCase, Stall, ThrottledSide
 from tuner.control.throttle.state import Memory
 from tuner.control.throttle.steering_strategy import allow_steering
 from tuner.control.throttle.temporary_rates import open_for_isr_recovery, restore_after_temporary_change
-from tuner.control.throttle.vetoes import hold_raise
+from tuner.control.throttle.vetoes import apply_vetoes
 from tuner.control.throttle.view import MovesView
 from tuner.core import formatting
 from tuner.core.cluster import BrokerSide, side_name
@@ -53,7 +53,7 @@ def decide_sides(
         bottlenecks=BottleneckFinder(view, memory, stall_limits),
     )
     cases = (SideCase.of(side, view, memory) for side in sides)
-    return [hold_raise(case, _decide_side(case, findings)) for case in cases]
+    return [apply_vetoes(case, _decide_side(case, findings)) for case in cases]
 
 
 def _is_observed_for_long(side: BrokerSide, view: MovesView, memory: Memory) -> bool:
@@ -169,5 +169,5 @@ def decide_sides_without_moves(view: MovesView, memory: Memory) -> list[Decision
         if decision is None:
             decision = open_for_isr_recovery(case) if case.blocks_writes else restore_after_temporary_change(case)
         if decision is not None:
-            decisions.append(hold_raise(case, decision))
+            decisions.append(apply_vetoes(case, decision))
     return decisions

@@ -1,7 +1,7 @@
 """Applies the vetoes of external checks to the decision about one side (the leader or the follower throttle of one broker).
 
 A veto turns a raise into a hold, and may lower the rate. With an objective the control law may then only lower the rate, and
-``steering_tick.py`` gives the law the lower rate as its maximum.
+``steering_tick.py`` gives the law the lower rate as its maximum. Without measurements that it can trust, the cycle lowers the rate.
 
 Invariant: a veto raises no rate. It delays no repair: sides of replicas that partitions need to accept writes, or that recover in
 partitions at min.insync.replicas, follow the other rules. An operator's order precedes a veto.
@@ -15,6 +15,9 @@ from tuner.control.throttle.operator_overrides import is_in_force
 from tuner.control.throttle.side_case import SideCase
 from tuner.core.cluster import side_name
 from tuner.core.vetoes import lowest_rate_bytes_per_s, vetoes_text
+
+# The control law gets no maximum rate for sides that the cycle holds for these reasons (steering_tick.py).
+_NOT_JUDGED = frozenset({Reason.SIGNALS_MISSING, Reason.SIGNALS_STALE, Reason.SIGNALS_CONTRADICT})
 
 
 def is_subject_to_vetoes(case: SideCase) -> bool:
@@ -31,23 +34,32 @@ def max_rate_of_vetoes(case: SideCase) -> int | None:
 
 def lower_for_veto(case: SideCase) -> Decision | None:
     """A veto lowers throttles to a rate. Without an objective the tuner sets this rate, and restores the earlier one afterwards."""
+    return None if case.limits.closed_loop else _lower(case)
+
+
+def apply_vetoes(case: SideCase, decision: Decision) -> Decision:
+    """Returns a hold instead of a decision that raises the rate, or lets the law raise it; else the decision itself.
+
+    With an objective the control law lowers the rate for a veto. If it cannot judge the side, the tuner sets the veto's rate.
+    """
+    if not is_subject_to_vetoes(case):
+        return decision
+    if case.limits.closed_loop and isinstance(decision, Hold) and decision.reason in _NOT_JUDGED:
+        return _lower(case) or decision
+    if not _raises(case, decision):
+        return decision
+    return case.hold(Reason.VETOED, f"not raised: {vetoes_text(case.view.vetoes)}")
+
+
+def _lower(case: SideCase) -> Decision | None:
     rate, setting = max_rate_of_vetoes(case), case.setting
-    if rate is None or setting is None or case.limits.closed_loop:
-        return None
-    if setting.bytes_per_s <= rate:
+    if rate is None or setting is None or setting.bytes_per_s <= rate:
         return None
     if case.is_ramping:
         return case.hold_if_ramping_down()
     causes = vetoes_text(veto for veto in case.view.vetoes if veto.lower_to_bytes_per_s is not None)
     text = f"{side_name(case.side)} {rate_text(setting.bytes_per_s)} → {rate_text(rate)}: {causes}"
     return case.set_rate(setting, rate, Reason.VETOED, text)
-
-
-def hold_raise(case: SideCase, decision: Decision) -> Decision:
-    """Returns a hold instead of a decision that raises the rate, or lets the law raise it; else the decision itself."""
-    if not case.view.vetoes or not _raises(case, decision) or not is_subject_to_vetoes(case):
-        return decision
-    return case.hold(Reason.VETOED, f"not raised: {vetoes_text(case.view.vetoes)}")
 
 
 def _raises(case: SideCase, decision: Decision) -> bool:

@@ -73,6 +73,18 @@ def test_lowering_veto_sets_its_rate_on_both_sides() -> None:
     assert "broker 1 leader throttle 10.0 MB/s → 4.00 MB/s: veto backup" in lowered[0].text
 
 
+def test_lowering_veto_needs_no_measurement() -> None:
+    """The law judges no side without signals, and a service that needs the bandwidth cannot wait for them."""
+    assert reasons(decided(limits=STEERS, move_signals={})) == {Reason.SIGNALS_MISSING}
+    lowered = decided(limits=STEERS, move_signals={}, vetoes=(LOWERS,))
+    assert [(d.reason, d.setpoint_bytes_per_s) for d in lowered if isinstance(d, SetRate)] == [
+        (Reason.VETOED, 4 * MB)
+    ] * 2
+    assert reasons(decided(limits=STEERS, move_signals={}, vetoes=(HOLDS,))) == {Reason.SIGNALS_MISSING}
+    low = live({SOURCE: 3 * MB, TARGET: 4 * MB})
+    assert reasons(decided(limits=STEERS, cluster=low, move_signals={}, vetoes=(LOWERS,))) == {Reason.SIGNALS_MISSING}
+
+
 def test_lowering_veto_leaves_lower_rates_alone() -> None:
     low = live({SOURCE: 3 * MB, TARGET: 4 * MB})
     assert not [d for d in decided(cluster=low, vetoes=(LOWERS,)) if isinstance(d, SetRate)]

@@ -87,6 +87,29 @@ def test_law_lowers_both_sides_to_the_rate_of_a_veto() -> None:
     assert max(rig.throttles.rates.values()) <= 6 * MB, "a check that only holds does not raise the rate again"
 
 
+def test_veto_lowers_steered_sides_without_signals_and_the_law_goes_on_afterwards() -> None:
+    rig = steered()
+    rig.loop.cycle()
+    seconds(rig, 5)
+    signals, rig.signals.moves = rig.signals.moves, {}
+    raised = dict(rig.throttles.rates)
+    rig.vetoes = (LOWERS,)
+    rig.loop.cycle()
+    seconds(rig, 60)  # The steps of the ramps.
+    assert min(raised.values()) > 6 * MB
+    assert set(rig.throttles.rates.values()) == {6 * MB}
+    assert not any(failure for _, failure in rig.observer.acts)
+    rig.signals.moves = signals
+    seconds(rig, 5)
+    rig.loop.cycle()
+    seconds(rig, 5)
+    assert set(rig.throttles.rates.values()) == {6 * MB}, "the veto still holds"
+    rig.vetoes = ()
+    rig.loop.cycle()
+    seconds(rig, 20)
+    assert max(rig.throttles.rates.values()) > 10 * MB
+
+
 @pytest.mark.parametrize("objective", [OBJECTIVE, None])
 def test_replay_with_vetoes_has_same_decisions(objective: Objective | None) -> None:
     rig = FilmedRig(Memory(), objective=objective)
