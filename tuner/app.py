@@ -5,7 +5,7 @@ failure halfway closes everything that exists.
 
     run_tuner    the process: HTTP server, readers, lease; then one leadership term after another
     _run_terms   waits for the lease and takes up changed settings between two terms
-    _run_term    the journal and the four controllers of one term
+    _run_term    the journal and the controllers of one term
 """
 
 from __future__ import annotations
@@ -32,7 +32,6 @@ from streaming.shared.thread_watch import ThreadWatch
 from tuner.api.api_state import OtherPages
 from tuner.api.health import TunerHealth
 from tuner.api.load_history import load_history
-from tuner.api.metrics import make_registry
 from tuner.api.orders_api import KafkaOrderService
 from tuner.api.server import HttpServer
 from tuner.core.partition_limits import PartitionLimits
@@ -110,6 +109,10 @@ class _Settings:
     partition_limits: PartitionLimits | None
 
 
+def _holder_name() -> str:
+    return f"{socket.gethostname()}:{os.getpid()}"
+
+
 @dataclass(frozen=True, slots=True)
 class _Process:
     """The parts that live as long as the process.
@@ -130,10 +133,10 @@ class _Process:
     standby: Standby
     signals: SignalReader
     orders: OrdersReader
-    leadership: tuple[Lease, JournalTopic] | None
-    holder: str
-    outbox: Outbox
     webhooks: Webhooks
+    leadership: tuple[Lease, JournalTopic] | None
+    holder: str = field(default_factory=_holder_name)
+    outbox: Outbox = field(default_factory=Outbox)
 
     @property
     def lease(self) -> Lease | None:
@@ -163,7 +166,7 @@ def run_tuner(
     One tuner of a cluster holds the lease and acts; the others stand by. A tuner in a dry run needs no lease.
 
     Args:
-        metrics_kafka: the cluster with signals, history and profiles, if it is another.
+        metrics_kafka: the connection to the metrics cluster, which has signals, history and profiles; None: ``kafka``.
         other_pages: name and status page of each other cluster.
 
     Raises:
@@ -181,17 +184,7 @@ def run_tuner(
         server = http_server(
             settings.http,
             status,
-            make_registry(
-                status.throttles,
-                status.quotas,
-                hooks.process_metrics,
-                status.plans,
-                status.mutations,
-                status.log_dirs,
-                status.lag,
-                status.external,
-                status.cruise_control,
-            ),
+            hooks.process_metrics,
             KafkaOrderService(kafka, topics.orders, cluster, status.observers.orders, clock.wall_s),
             other_pages=other_pages,
             cycle_s=settings.cycle_s,
@@ -221,22 +214,8 @@ def run_tuner(
             lease = leadership_lease(cleanups, cluster, kafka, topics)
             leadership = (lease, JournalTopic(client, topics, on_recreated=named_teardown("lease", lease.leave)))
         webhooks = tuner_webhooks(cleanups, cluster, status)
-        holder = f"{socket.gethostname()}:{os.getpid()}"
         process = _Process(
-            cluster,
-            kafka,
-            topics,
-            clock,
-            stop,
-            status,
-            client,
-            standby,
-            signals,
-            orders,
-            leadership,
-            holder,
-            Outbox(),
-            webhooks,
+            cluster, kafka, topics, clock, stop, status, client, standby, signals, orders, webhooks, leadership
         )
         reporter = _presence_reporter(process, current, settings.http.address(server.port))
         reporter.start()

@@ -24,8 +24,9 @@ from rheostat.status.active_tuner import tuner_json
 from rheostat.status.cordons import read_cordon_rows
 from rheostat.status.evaluation import StatusEvaluator, steps_of_active_tuner, steps_without_tuner
 from rheostat.status.journal import RING_SIZES, JournalState, read_journal_state
-from rheostat.status.lease_holders import NO_PARTS, read_parts
+from rheostat.status.lease_holders import read_lease_holders
 from rheostat.status.log_dirs import read_log_dirs
+from rheostat.status.readings import FurtherReadings
 from rheostat.status.signal_history import SignalHistory
 from rheostat.tuner_presence import read_tuners
 from streaming.shared.contract import Side
@@ -43,7 +44,7 @@ from tuner.control.throttle.rescue_rate import min_draining_bytes_per_s
 from tuner.core.cluster import BrokerSide, LiveCluster
 from tuner.core.freshness import fresh_signals
 from tuner.core.plan_progress import UNKNOWN, Progress
-from tuner.core.presence import TunerMode, TunerPresence
+from tuner.core.presence import TunerMode
 from tuner.core.reassignment_plan import Plan
 from tuner.journal.entries import Entry
 from tuner.runtime.observe.cluster_reader import ClusterReader
@@ -105,24 +106,14 @@ def read_status(settings: Settings) -> dict[str, Any]:
         except ClusterError as error:
             raise CommandError(str(error)) from error
         with metrics_client(client, settings) as metrics:
-            parts = read_parts(metrics, settings.metrics_cluster, settings.topic_names())
+            leases = read_lease_holders(metrics, settings.metrics_cluster, settings.topic_names())
     signals.merge_steps(_last_change_at_ms(journal))
     now_ms = round(time.time() * 1000)
     plans = plans_progress(settings, journal.plans, now_ms)
     # read_tuners waits for a new report if needed: with differing clocks only a new report proves that a tuner runs.
     tuners = read_tuners(settings, now_ms)
-    return status_json(
-        settings,
-        live,
-        signals,
-        journal,
-        now_ms,
-        tuners=tuners,
-        parts=parts,
-        plans=plans,
-        log_dirs=log_dirs,
-        cordons=cordons,
-    )
+    readings = FurtherReadings(tuners=tuners, leases=leases, plans=plans, log_dirs=log_dirs, cordons=cordons)
+    return status_json(settings, live, signals, journal, now_ms, readings)
 
 
 def _last_change_at_ms(journal: JournalState) -> int:
@@ -156,29 +147,19 @@ def status_json(
     signals: SignalCache | None,
     journal: JournalState,
     now_ms: int,
+    readings: FurtherReadings,
     evaluator: StatusEvaluator | None = None,
-    *,
-    tuners: Sequence[TunerPresence] = (),
-    parts: Mapping[str, Any] = NO_PARTS,
-    plans: Mapping[str, Progress] | None = None,
-    log_dirs: Sequence[Mapping[str, Any]] = (),
-    cordons: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
     """Returns the status as JSON values, with the keys of ``rheostat status --json``.
 
     Args:
         evaluator: keeps state between calls; None: this is the only call.
-        tuners: the running tuners, an active one first.
-        parts: the result of ``read_parts``.
-        plans: the progress of the active plans.
-        log_dirs: the copies between log directories.
-        cordons: the brokers with cordoned log directories.
     """
     schedule = find_period(settings.tuner, now_ms) if settings.tuner.schedule else None
     settings = settings_now(settings, now_ms)
     evaluator = evaluator or StatusEvaluator(settings)
     evaluator.use(settings.tuner)
-    tuner = tuner_json(tuners, settings.tuner.rate_bytes_per_s_max)
+    tuner = tuner_json(readings.tuners, settings.tuner.rate_bytes_per_s_max)
     steering_ticks = journal.entries["steering"]
     decisions = DecisionStore(entries_max=RING_SIZES["entry"])
     decisions.load_history(journal.entries["entry"])
@@ -194,7 +175,7 @@ def status_json(
         rate_bytes_per_s_max=tuner["rate_bytes_per_s_max"],
         stalled_since_ms=_stalled_by_decision(throttle_decisions) if tuner["state"] in _EVALUATING_MODES else None,
     )
-    api_status = views.status_json(snapshot, plans)
+    api_status = views.status_json(snapshot, readings.plans)
     api_sides = {
         row["broker"]: {side["side"]: side for side in row["sides"]}
         for row in brokers_json(snapshot, list(live.brokers))
@@ -209,7 +190,7 @@ def status_json(
         "cluster": settings.cluster,
         "now_ms": now_ms,
         "tuner": tuner,
-        **parts,
+        **readings.leases,
         "schedule": views.schedule_json(schedule),
         **{key: api_status[key] for key in _API_STATUS_FIELDS},
         "throttles_managed": api_status["throttles_managed"] if journal.memory is not None else None,
@@ -226,8 +207,8 @@ def status_json(
         ],
         "remaining_bytes_by_broker": _remaining_bytes(signals),
         "throttled_topics": sorted(live.lists),
-        "log_dirs": list(log_dirs),
-        "cordons": list(cordons),
+        "log_dirs": list(readings.log_dirs),
+        "cordons": list(readings.cordons),
         "plans": [_plan_json(plan) for plan in journal.plans if plan.is_active],
         "unreadable_records": list(journal.unreadable),
         "throttle_decisions": throttle_decisions,

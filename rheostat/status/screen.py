@@ -17,7 +17,7 @@ from rich.text import Text
 from rheostat.console.rich_console import styled
 from rheostat.quotas.live import tenant_label
 from rheostat.status.active_tuner import tuner_lines
-from rheostat.status.lease_holders import part_lines
+from rheostat.status.lease_holders import lease_lines
 from rheostat.status.text import infeasible_lines, order_lines, outcome_text
 from streaming.shared.short_lists import more_text
 from streaming.shared.units import rate_text, size_text, span_text, three_digits
@@ -69,7 +69,7 @@ def render_screen(
     parts: list[RenderableType] = []
     if status is not None:
         first_line, *more_lines = tuner_lines(status["tuner"])
-        more_lines += part_lines(status)
+        more_lines += lease_lines(status)
         tuner_style = "" if status["tuner"]["state"] == TunerMode.ACTIVE else "bold yellow"
         parts += [styled(first_line, tuner_style), *map(styled, [*more_lines, *schedule_lines(status["schedule"])])]
         headline_style = "bold red" if _needs_attention(status) else "bold"

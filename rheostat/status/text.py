@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from rheostat.status.active_tuner import tuner_lines
-from rheostat.status.lease_holders import part_lines
+from rheostat.status.lease_holders import lease_lines
 from streaming.shared.short_lists import join_names, shorten_lines
 from streaming.shared.units import rate_text
 from tuner.api.cordon_views import cordon_line
@@ -31,7 +31,7 @@ def print_status(status: dict[str, Any], console: Console) -> None:
 
     print_lines(
         *tuner_lines(status["tuner"]),
-        *part_lines(status),
+        *lease_lines(status),
         *schedule_lines(status["schedule"]),
         f"Now: {status['headline']}",
         *stall_and_end_lines(status),

@@ -26,9 +26,10 @@ from rheostat.run.services import probe, stop_on_signals
 from rheostat.status.cordons import read_cordon_rows
 from rheostat.status.evaluation import StatusEvaluator
 from rheostat.status.journal import JournalFollower, JournalState
-from rheostat.status.lease_holders import NO_PARTS, read_parts
+from rheostat.status.lease_holders import read_lease_holders
 from rheostat.status.log_dirs import copying_brokers, read_log_dirs
 from rheostat.status.plans import PlansPane
+from rheostat.status.readings import FurtherReadings
 from rheostat.status.report import status_json
 from rheostat.status.screen import REFRESH_S, RateHistory, render_screen
 from rheostat.status.tenants import TenantsPane
@@ -83,7 +84,7 @@ def watch(settings: Settings, duration_s: float | None = None) -> int:
     tenants: dict[str, Any] | None = None
     status: dict[str, Any] | None = None
     plan_lines: list[str] = []
-    parts = NO_PARTS
+    leases: dict[str, Any] = {}
     with ExitStack() as stack:
         connections = _Connections(settings, stack)
         cluster, signals = connections.cluster, connections.signals
@@ -110,12 +111,13 @@ def watch(settings: Settings, duration_s: float | None = None) -> int:
                 plan_lines = plans_pane.lines(state.plans if journal.is_complete else None)
                 tuners, plans = journal.tuners(now_ms), plans_pane.progress
                 log_dirs = _read_log_dirs(connections.client, signals, state, live)
-                parts = read_parts(connections.metrics_client, settings.metrics_cluster, topics) if is_full else parts
-                cordons = _read_cordons(connections.client, state, live) if is_full else cordons
-                status = status_json(
-                    settings, live, signals, state, now_ms, evaluator,
-                    tuners=tuners, parts=parts, plans=plans, log_dirs=log_dirs, cordons=cordons,
-                )  # fmt: skip
+                if is_full:
+                    leases = read_lease_holders(connections.metrics_client, settings.metrics_cluster, topics)
+                    cordons = _read_cordons(connections.client, state, live)
+                readings = FurtherReadings(
+                    tuners=tuners, leases=leases, plans=plans, log_dirs=log_dirs, cordons=cordons
+                )
+                status = status_json(settings, live, signals, state, now_ms, readings, evaluator)
                 tenants = tenants_pane.evaluate(signals, journal.quotas, state.orders, now_ms, cluster.quota_windows)
                 rates.add(status)
             screen = render_screen(status, rates, trouble, plan_lines, tenants)

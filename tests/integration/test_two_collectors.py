@@ -12,7 +12,7 @@ from hosts_kit import TOPICS, Host, TopicReader, hosts, report, scrape_times_ms,
 from lab_parts import until
 
 from rheostat.lab.cluster import Lab, LabSpec
-from rheostat.status.lease_holders import read_parts
+from rheostat.status.lease_holders import read_lease_holders
 from streaming.shared.kafka.cluster import ClusterClient
 
 # The first member of a group gets no answer for this long. Kafka's default is 3 s.
@@ -35,7 +35,7 @@ def test_standby_collector_takes_over_from_a_suspended_and_from_a_killed_one(lab
     with hosts(a, b), ClusterClient(lab.kafka_settings(), "test") as client:
 
         def holders() -> dict[str, Any]:
-            found: dict[str, Any] = read_parts(client, "lab", TOPICS)["collector"]
+            found: dict[str, Any] = read_lease_holders(client, "lab", TOPICS)["collector"]
             return found
 
         def pids() -> list[int]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import structlog
-from prometheus_client import CollectorRegistry
+from prometheus_client.registry import Collector
 
 from tuner.api.api_state import ApiState, OtherPages
 from tuner.api.auth import ApiRole, CredentialsError, Tokens, TokenVerifier, make_token
+from tuner.api.metrics import make_registry
 from tuner.api.orders_api import OrderService
 from tuner.api.server import HttpServer, make_app
 from tuner.runtime.clock import Clock
@@ -26,7 +27,7 @@ class PortError(Exception):
 def http_server(
     http: HttpSettings,
     stores: StatusStores,
-    registry: CollectorRegistry,
+    process_metrics: Collector | None,
     orders: OrderService,
     *,
     other_pages: OtherPages = (),
@@ -36,14 +37,25 @@ def http_server(
     """Returns a server that has bound its port already; the server answers requests once it is started.
 
     Args:
-        registry: the Prometheus metrics to serve.
+        process_metrics: metrics of the process itself, which are served with those of ``stores``.
         orders: records operator orders.
-        other_pages: of the other clusters.
+        other_pages: name and status page of each other cluster.
 
     Raises:
         PortError: the server cannot listen on its port.
         CredentialsError: the tokens or the certificate cannot be used.
     """
+    registry = make_registry(
+        stores.throttles,
+        stores.quotas,
+        process_metrics,
+        stores.plans,
+        stores.mutations,
+        stores.log_dirs,
+        stores.lag,
+        stores.external,
+        stores.cruise_control,
+    )
     try:
         app = make_app(
             ApiState(

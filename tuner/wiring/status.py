@@ -23,7 +23,7 @@ from tuner.settings.tuner import TunerSettings
 
 @dataclass(frozen=True, slots=True)
 class StatusStores:
-    """The reports of the four controllers, and of the lag monitor.
+    """The reports of the controllers, of the lag monitor, and of the services outside rheostat.
 
     Attributes:
         mutations: the mutation rates of the cluster, which need no controller.

@@ -55,7 +55,7 @@ def test_status_with_clock_behind_the_brokers_sees_the_tuner(monkeypatch: pytest
         "ClusterReader": lambda _: SimpleNamespace(snapshot=lambda **_: live()),
         "read_journal_state": lambda _: journal,
         "read_log_dirs": lambda *_: [],
-        "read_parts": lambda *_: {},
+        "read_lease_holders": lambda *_: {},
         "read_cordon_rows": lambda *_: [],
         "read_tuners": lambda *_: (ACTS,),
         "_read_signals": lambda _: SignalHistory(

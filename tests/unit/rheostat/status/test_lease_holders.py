@@ -6,7 +6,7 @@ from typing import cast
 
 import pytest
 
-from rheostat.status.lease_holders import part_lines, read_parts
+from rheostat.status.lease_holders import lease_lines, read_lease_holders
 from streaming.shared.contract import Topics
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError, GroupMember
 from streaming.shared.lease import holder_in_client_id, lease_client_id
@@ -33,7 +33,7 @@ class Cluster:
 
 
 def lines(collectors: Answer, streams: Answer = None) -> list[str]:
-    return part_lines(read_parts(cast(ClusterClient, Cluster(collectors, streams)), "lab", TOPICS))
+    return lease_lines(read_lease_holders(cast(ClusterClient, Cluster(collectors, streams)), "lab", TOPICS))
 
 
 def test_lines_name_holders_and_standbys() -> None:
@@ -64,7 +64,7 @@ def test_line_tells_what_the_group_answers(answer: Answer, line: str) -> None:
 
 
 def test_status_without_parts_has_no_lines() -> None:
-    assert part_lines({"tuner": {}}) == []
+    assert lease_lines({"tuner": {}}) == []
 
 
 @pytest.mark.parametrize("host", ["web1", "web-1.example.org", "rheostat-run-5d9c-x2"])

@@ -14,6 +14,7 @@ from rheostat.status import journal as status_journal
 from rheostat.status import watch
 from rheostat.status.evaluation import StatusEvaluator
 from rheostat.status.journal import JournalFollower, read_journal_state
+from rheostat.status.readings import FurtherReadings
 from rheostat.status.report import status_json
 from streaming.shared.contract.quotas import QuotaEntity
 from tuner.control.mutation_quota.state import OwnedQuota
@@ -106,8 +107,8 @@ class Cluster:
 
 
 def shown(followed: JournalFollower, evaluator: StatusEvaluator | None = None) -> dict[str, Any]:
-    tuners = followed.tuners(NOW_MS)
-    return status_json(SETTINGS, live(), measured(), followed.state, NOW_MS, evaluator, tuners=tuners)
+    readings = FurtherReadings(tuners=followed.tuners(NOW_MS))
+    return status_json(SETTINGS, live(), measured(), followed.state, NOW_MS, readings, evaluator)
 
 
 @pytest.mark.parametrize("whole", [0, 2, 6, 100])

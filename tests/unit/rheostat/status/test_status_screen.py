@@ -19,6 +19,7 @@ from rheostat.config.settings import Settings, parse_settings
 from rheostat.status.evaluation import StatusEvaluator
 from rheostat.status.journal import JournalFollower, JournalState
 from rheostat.status.plans import PlansPane
+from rheostat.status.readings import FurtherReadings
 from rheostat.status.report import status_json
 from rheostat.status.screen import RateHistory, render_screen, spark
 from rheostat.status.tenants import TenantsPane
@@ -82,9 +83,8 @@ def status(
     plans: Mapping[str, Progress] | None = None,
 ) -> dict[str, Any]:
     newest = JournalState({"entry": list(entries), "steering": list(ticks)}, orders or Orders(), memory=memory)
-    return status_json(
-        settings, cluster or live(), signals or measured(), newest, NOW_MS, evaluator, tuners=tuners, plans=plans
-    )
+    readings = FurtherReadings(tuners=tuners, plans=plans or {})
+    return status_json(settings, cluster or live(), signals or measured(), newest, NOW_MS, readings, evaluator)
 
 
 def shown(
