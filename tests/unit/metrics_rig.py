@@ -67,7 +67,7 @@ from tuner.core.partition_limits import PartitionLimits
 from tuner.core.reassignment_plan import Plan, PlanHead, PlanPartition
 from tuner.core.reassignment_steps import PartitionTransition, ReassignmentStep, StepReason
 from tuner.core.throttle_limits import MB, ThrottleLimits
-from tuner.runtime.external.veto_watch import VetoReport
+from tuner.core.vetoes import VetoReport
 
 CLUSTER = "lab"
 L, F = Side.LEADER, Side.FOLLOWER

@@ -1,35 +1,19 @@
-"""Counts what the services outside rheostat answer, the checks of ``tuner.vetoes`` and the receivers of ``tuner.webhooks``."""
+"""Counts how services outside rheostat answer: the checks of ``tuner.vetoes`` and the receivers of ``tuner.webhooks``."""
 
 from __future__ import annotations
 
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Protocol
 
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from streaming.shared.metric_defs import TunerMetric
 from streaming.shared.metric_page import Labels, metric_family
+from tuner.core.vetoes import VetoReport
 
 DELIVERY_RESULTS = ("delivered", "failed", "dropped")
-
-
-class CheckReport(Protocol):
-    """The state of one check; see ``tuner/runtime/external/veto_watch.py``."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def effect(self) -> str: ...
-
-    @property
-    def vetoes(self) -> bool: ...
-
-    @property
-    def is_unknown(self) -> bool: ...
 
 
 class ExternalStatusStore:
@@ -42,7 +26,7 @@ class ExternalStatusStore:
 
     def __init__(self, cluster: str) -> None:
         self.cluster = cluster
-        self.reports: Callable[[], Sequence[CheckReport]] = tuple
+        self.reports: Callable[[], Sequence[VetoReport]] = tuple
         self.queue_lengths: Callable[[], Mapping[str, int]] = dict
         self._lock = threading.Lock()
         self._failures: Counter[tuple[str, str]] = Counter()

@@ -25,6 +25,22 @@ class Veto:
     lower_to_bytes_per_s: int | None = None
 
 
+@value
+class VetoReport:
+    """The state of one check, for the metrics.
+
+    Attributes:
+        name, effect: as in ``tuner.vetoes``.
+        vetoes: the check holds or lowers throttles now.
+        is_unknown: the check has no valid answer.
+    """
+
+    name: str
+    effect: str
+    vetoes: bool
+    is_unknown: bool
+
+
 def lowest_rate_bytes_per_s(vetoes: Iterable[Veto]) -> int | None:
     """Returns the lowest rate that a veto lowers throttles to; None: all of them only hold."""
     rates = (veto.lower_to_bytes_per_s for veto in vetoes if veto.lower_to_bytes_per_s is not None)

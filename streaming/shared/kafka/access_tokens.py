@@ -24,6 +24,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
+from streaming.shared.foreign_text import printable_start
 from streaming.shared.http_fetch import fetch, read_body
 from streaming.shared.kafka.secrets import LoginError, SecretFile
 
@@ -247,4 +248,4 @@ def _error_detail(answer: Any, deadline_s: float) -> str:
 
 def _quoted(text: str) -> str:
     """Returns the start of a foreign text in one printable line."""
-    return "".join(c if c.isprintable() else " " for c in text)[:_QUOTED_CHARS_MAX]
+    return printable_start(text, _QUOTED_CHARS_MAX)

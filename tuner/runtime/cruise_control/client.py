@@ -11,6 +11,7 @@ import json
 import urllib.request
 from typing import Any
 
+from streaming.shared.foreign_text import printable_start
 from streaming.shared.kafka.secrets import LoginError, SecretFile
 from tuner.control.cruise_control.policy import Execution
 from tuner.runtime.external.http_client import FailureKind, NoAnswer, send
@@ -66,8 +67,9 @@ def parse_execution(body: bytes) -> Execution:
     executor = document.get("ExecutorState") if isinstance(document, dict) else None
     if not isinstance(executor, dict) or not isinstance(executor.get("state"), str):
         raise NoAnswer(FailureKind.NO_VALUE, "its answer has no ExecutorState with a state")
-    state = _printable(executor["state"])
-    task = _printable(str(executor.get("triggeredUserTaskId") or executor.get("triggeredSelfHealingTaskId") or ""))
+    state = printable_start(executor["state"], _TEXT_CHARS_MAX)
+    task_id = executor.get("triggeredUserTaskId") or executor.get("triggeredSelfHealingTaskId") or ""
+    task = printable_start(str(task_id), _TEXT_CHARS_MAX)
     if state != _MOVES_REPLICAS:
         return Execution(state, task)
     highest = _count(executor, "maximumConcurrentPartitionMovementsPerBroker")
@@ -87,10 +89,6 @@ def parse_execution(body: bytes) -> Execution:
 def _count(executor: dict[str, Any], key: str) -> int | None:
     number = executor.get(key)
     return number if isinstance(number, int) and not isinstance(number, bool) and 0 <= number < 1 << 31 else None
-
-
-def _printable(text: str) -> str:
-    return "".join(c if c.isprintable() else " " for c in text[:_TEXT_CHARS_MAX])
 
 
 def _basic(user: str, password_file: str) -> str:

@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+from streaming.shared.foreign_text import printable_start
 from tuner.core.value import value
 from tuner.runtime.external.http_client import FailureKind, NoAnswer
 from tuner.settings.external import VetoSettings
@@ -44,7 +45,8 @@ def _read_json(document: dict[str, Any], settings: VetoSettings) -> VetoAnswer:
         if not isinstance(vetoes, bool):
             raise NoAnswer(FailureKind.NO_VALUE, "its answer has no key veto with true or false")
         cause = document.get("cause")
-        return VetoAnswer(vetoes, _printable(cause) if isinstance(cause, str) and cause else "it answers veto: true")
+        text = printable_start(cause, _CAUSE_CHARS_MAX) if isinstance(cause, str) and cause else "it answers veto: true"
+        return VetoAnswer(vetoes, text)
     if "value" not in document:
         raise NoAnswer(FailureKind.NO_VALUE, "its answer has no key value")
     return _compare([_number(document["value"])], settings)
@@ -79,12 +81,12 @@ def _sample_values(data: dict[str, Any]) -> Iterator[Any]:
 
 
 def _compare(values: list[Any], settings: VetoSettings) -> VetoAnswer:
-    """Returns the answer for one or more values: the first one that exceeds the threshold vetoes.
+    """Returns the answer for one or more values: a veto if any value exceeds the threshold.
 
     Raises:
         NoAnswer: none exceeds it, and at least one is no number.
     """
-    numbers = [_number(value) for value in values]
+    numbers = list(map(_number, values))
     for number in numbers:
         if not math.isnan(number) and settings.exceeds(number):
             return VetoAnswer(vetoes=True, cause=_cause(number, settings))
@@ -101,17 +103,12 @@ def _cause(number: float, settings: VetoSettings) -> str:
     return f"the query returns a series, with the value {number:.6g}"
 
 
-def _number(value: Any) -> float:
-    """Returns the number; Not a Number for anything else, also for an infinite one."""
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
+def _number(raw: Any) -> float:
+    """Returns a finite number, which may be given as text; NaN for anything else."""
+    if isinstance(raw, bool) or not isinstance(raw, int | float | str):
         return math.nan
     try:
-        number = float(value)
+        number = float(raw)
     except (ValueError, OverflowError):
         return math.nan
     return number if math.isfinite(number) else math.nan
-
-
-def _printable(text: str) -> str:
-    """Returns the text in one line of printable characters; a hostile service may send anything."""
-    return "".join(c if c.isprintable() else " " for c in text[:_CAUSE_CHARS_MAX])

@@ -18,7 +18,7 @@ from urllib.parse import quote
 import structlog
 
 from streaming.shared.kafka.secrets import LoginError, SecretFile
-from tuner.core.vetoes import Veto
+from tuner.core.vetoes import Veto, VetoReport
 from tuner.runtime.external.http_client import FailureKind, NoAnswer, send
 from tuner.runtime.external.veto_answers import VetoAnswer, read_answer
 from tuner.settings.external import VetoSettings
@@ -26,21 +26,6 @@ from tuner.settings.external import VetoSettings
 log = structlog.get_logger("tuner")
 
 _NOT_ASKED = "it has not answered yet"
-
-
-@dataclass(frozen=True, slots=True)
-class VetoReport:
-    """The state of one check, for the metrics.
-
-    Attributes:
-        vetoes: it holds or lowers throttles now.
-        is_unknown: it has no valid answer.
-    """
-
-    name: str
-    effect: str
-    vetoes: bool
-    is_unknown: bool
 
 
 @dataclass(slots=True)
