@@ -94,7 +94,7 @@ def _unit_text() -> str:
             f"ExecStart=/opt/rheostat/bin/rheostat limits policy keep {LIMITS_FILE} --config /etc/rheostat/rheostat.yaml",
             "DynamicUser=yes",
             "EnvironmentFile=-/etc/rheostat/rheostat-limits-policy.env",
-            "# Optional secrets, as files that only root can read: /etc/credstore/rheostat-limits-policy.KEY. See systemd-creds(1).",
+            "# Optional secrets, in files that only root can read: /etc/credstore/rheostat-limits-policy.KEY. See systemd-creds(1)",
             *(f"LoadCredential={key}:rheostat-limits-policy.{key}" for key in _CREDENTIALS),
             "# systemd removes this folder when the unit ends. Until the unit runs again, the policy allows each topic.",
             f"RuntimeDirectory={Path(LIMITS_FILE).parent.name}",
