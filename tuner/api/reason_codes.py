@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tuner.control.cordon.reason_texts import CORDON_REASON_TEXTS
+from tuner.control.cruise_control.reason_texts import CRUISE_CONTROL_REASON_TEXTS
 from tuner.control.log_dir.reason_texts import LOG_DIR_REASON_TEXTS
 from tuner.control.mutation_quota.reason_texts import QUOTA_REASON_TEXTS
 from tuner.control.reassignment.reason_texts import (
@@ -21,6 +22,7 @@ CATALOGUES = (
     STEP_OUTCOME_REASON_TEXTS,
     LOG_DIR_REASON_TEXTS,
     CORDON_REASON_TEXTS,
+    CRUISE_CONTROL_REASON_TEXTS,
     LAG_REASON_TEXTS,
 )
 # Controllers share some codes, such as `paused`.

@@ -28,6 +28,10 @@ NOT_THERE = {
     "rheostat_mutation_partitions_per_second", "rheostat_mutation_request_seconds", "rheostat_mutation_requests_per_second",
     "rheostat_mutations_rejected_per_second", "rheostat_old_client_requests_ratio", "rheostat_storm_quota_partitions_per_second",
     "rheostat_topic_mutations_per_second",
+    # No services outside rheostat are asked or told.
+    "rheostat_veto_active", "rheostat_veto_unknown", "rheostat_veto_failures_total", "rheostat_webhook_deliveries_total",
+    "rheostat_webhook_queue_length", "rheostat_cruise_control_answers", "rheostat_cruise_control_movements_per_broker",
+    "rheostat_cruise_control_decisions_total",
 }  # fmt: skip
 # Of some brokers: what people have said of them, and the largest partitions.
 OF_SOME = {

@@ -178,7 +178,7 @@ def examined(cluster: Cluster, *, create: bool) -> list[Finding]:
         "cluster: c\nkafka: {bootstrap_servers: 'a:1'}\nstream: {checkpoint_dir: /x}\ntuner: {rate_bytes_per_s_max: 50MB/s}\n",
         "f.yaml", {},
     )  # fmt: skip
-    return list(topics(client, settings, create=create))
+    return list(topics(client, settings, settings.kafka, ALL, create=create))
 
 
 def test_doctor_without_create_makes_no_topic_and_says_when() -> None:
