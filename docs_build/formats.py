@@ -22,18 +22,14 @@ from streaming.signal_fields import (
     Totals,
 )
 
-_TELEGRAF_EXAMPLE = (
-    "topics",
-    "replica_manager",
-    "request",
-    "controller",
-)  # The kinds that Telegraf's own example reads.
+# The kinds of MBeans, as in ``telegraf.FIELDS``, that Telegraf's own example for Kafka reads.
+_TELEGRAF_EXAMPLE = ("topics", "replica_manager", "request", "controller")
 # Requests whose times OpenTelemetry's own rules read (opentelemetry-java-contrib, jmx-scraper/src/main/resources/kafka.yaml).
 _OTEL_REQUESTS = ("request=Produce", "request=FetchConsumer")
 _YES, _NO, _MEAN = "yes", "–", "mean of 1 min"
 
-Sample = tuple[str, Labels]
-Field = tuple[str, str, list[Sample]]
+Sample = tuple[str, Labels]  # Name and labels, as in ``contract.Metric``.
+Field = tuple[str, str, list[Sample]]  # Kind of the signal, name of the field, and the samples that the field needs.
 
 
 def _telegraf_names(kinds: Iterable[str]) -> frozenset[str]:
@@ -51,7 +47,7 @@ def _otel_rules_have(sample: Sample) -> bool:
     return name in otlp_names.OTEL_NAMES.values() and not is_other_request
 
 
-# Column → whether its writer has a sample.
+# Heading of a column → whether the writer of this column sends a sample.
 _COLUMNS: Mapping[str, Callable[[Sample], bool]] = {
     "`rheostat_json`": lambda _: True,
     "`telegraf_*`": _has(_telegraf_names(telegraf.FIELDS)),
@@ -76,10 +72,11 @@ def render_formats() -> str:
 
 
 def _cell(field: str, samples: list[Sample], has: Callable[[Sample], bool]) -> str:
+    """Returns whether a writer gives the field: from its samples, from a mean rate of one minute, or not at all."""
     if all(map(has, samples)):
         return _YES
-    smoothed = [(name, "") for name, smoothed_field in cruise_control.RATES.items() if smoothed_field == field]
-    return _MEAN if smoothed and all(map(has, smoothed)) else _NO
+    minute_rates = [(name, "") for name, rate_field in cruise_control.RATES.items() if rate_field == field]
+    return _MEAN if minute_rates and all(map(has, minute_rates)) else _NO
 
 
 def _fields() -> Iterator[Field]:
@@ -95,9 +92,9 @@ def _fields() -> Iterator[Field]:
 def _fields_of_node(
     signal: str, counters: FieldSamples, gauges: FieldSamples, totals: Totals, means: Totals
 ) -> Iterator[Field]:
-    # Gauges and counters that only serve means over a window are no fields of a signal.
-    factors = {factor for pair in totals.values() for factor in pair if factor in gauges}
-    unpublished = factors | {"produced_per_s", "processed_per_s"}
+    # A mean over a window is a total divided by a count. The gauges and counters of both are no fields of a signal.
+    gauges_of_totals = {name for pair in totals.values() for name in pair if name in gauges}
+    unpublished = gauges_of_totals | {"produced_per_s", "processed_per_s"}
     for field, sample in {**counters, **gauges}.items():
         if field not in unpublished and not field.endswith(SMOOTHED):
             yield signal, field, [sample]

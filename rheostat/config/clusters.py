@@ -79,11 +79,11 @@ def complete_entries(merged: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_repeated(fault: Any, faults: Collection[tuple[_Path, str]], entries: Mapping[str, Any]) -> bool:
-    """Returns whether pydantic's fault is that of a shared value, which it also reports at each entry.
+    """Returns whether a fault of pydantic repeats the fault of a shared value, which was merged into each entry.
 
     Args:
         faults: place and message of all faults.
-        entries: as they are written.
+        entries: the entries of ``clusters`` as they are written.
     """
     at = fault["loc"]
     if len(at) < 3 or at[0] != _CLUSTERS or (at[2:], fault["msg"]) not in faults:
@@ -101,7 +101,7 @@ def _contains(value: Any, at: _Path) -> bool:
 
 
 def variable_names(names: Sequence[str]) -> dict[str, str]:
-    """Returns the name of each cluster by the form that it has in environment variables: prod-east is PROD_EAST there."""
+    """Returns the name of each cluster by its form in environment variables, in lower case: prod_east for prod-east."""
     return {re.sub(r"[.-]", "_", name.lower()): name for name in names}
 
 
@@ -109,7 +109,7 @@ def entry_faults(settings: Settings, entries: Mapping[str, Any]) -> Iterator[tup
     """Yields place and text of each fault that concerns several keys of ``clusters``.
 
     Args:
-        entries: as they are written.
+        entries: the entries of ``clusters`` as they are written.
     """
     seen: dict[str, dict[Any, str]] = {"names": {}, "servers": {}, "ports": {}, "agents": {}, "cruise_controls": {}}
     if settings.clusters and settings.cluster not in settings.clusters:

@@ -48,8 +48,8 @@ def run_create(config: Path, overrides: LimitOverrides, topic: NewTopic, *, as_j
     check_topic(topic.name)
     configs = parse_topic_configs(topic.configs)
     settings = load_settings(config)
-    set_limits = overrides.apply_to(settings.limits)
-    limits = limits_for_topic(topic.name, set_limits)
+    given_limits = overrides.apply_to(settings.limits)
+    limits = limits_for_topic(topic.name, given_limits)
     probe(settings)
     with PlacingClient(settings.kafka, _CLIENT_ID) as client, raise_as_command_errors():
         before = read_layout(client, settings, _CLIENT_ID)
@@ -84,7 +84,7 @@ def run_create(config: Path, overrides: LimitOverrides, topic: NewTopic, *, as_j
         f"Created: topic {topic.name}, {topic.partitions} partitions, replication factor {topic.replication}",
         "created",
         new,
-        PartitionsAfter(after, limits, are_set=set_limits is not None, is_read_back=is_read_back),
+        PartitionsAfter(after, limits, are_set=given_limits is not None, is_read_back=is_read_back),
         as_json=as_json,
     )
 

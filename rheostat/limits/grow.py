@@ -37,8 +37,8 @@ def run_grow(config: Path, overrides: LimitOverrides, topic: str, partitions: in
     overrides.check()
     check_topic(topic, "TOPIC")
     settings = load_settings(config)
-    set_limits = overrides.apply_to(settings.limits)
-    limits = limits_for_topic(topic, set_limits)
+    given_limits = overrides.apply_to(settings.limits)
+    limits = limits_for_topic(topic, given_limits)
     probe(settings)
     with PlacingClient(settings.kafka, _CLIENT_ID) as client, raise_as_command_errors():
         before = read_layout(client, settings, _CLIENT_ID)
@@ -62,11 +62,10 @@ def run_grow(config: Path, overrides: LimitOverrides, topic: str, partitions: in
         new = PlacedPartitions(topic, len(existing), placement)
         with raise_as_command_errors("The partitions cannot be added"):
             refusal = client.add_placed(topic, partitions, placement)
-        # A refusal may come from our own repetition: the client repeats a request that timed out, and the first attempt may have
-        # added the partitions. Then the topic has exactly the placement of this command.
-        is_read_back = (
-            wait_for_placement(client, new) if refusal is None or _count(client, topic) == partitions else False
-        )
+        # The client repeats a request that timed out. If the first attempt has added the partitions, Kafka refuses the second one,
+        # and the topic has exactly the placement of this command.
+        may_be_added = refusal is None or _count(client, topic) == partitions
+        is_read_back = may_be_added and wait_for_placement(client, new)
         if refusal is not None and not is_read_back:
             raise refusal_error(topic, refusal, len(existing), _count(client, topic))
         after = read_layout(client, settings, _CLIENT_ID)
@@ -77,7 +76,7 @@ def run_grow(config: Path, overrides: LimitOverrides, topic: str, partitions: in
         f"Grown: topic {topic} from {len(existing)} to {partitions} partitions, replication factor {request.replication}",
         "grown",
         new,
-        PartitionsAfter(after, limits, are_set=set_limits is not None, is_read_back=is_read_back),
+        PartitionsAfter(after, limits, are_set=given_limits is not None, is_read_back=is_read_back),
         as_json=as_json,
     )
 

@@ -1,8 +1,7 @@
-"""The sections ``tuner.vetoes`` and ``tuner.webhooks`` of the settings file: other services that the tuner asks or tells."""
+"""The sections ``tuner.vetoes`` and ``tuner.webhooks`` of the settings file: checks of other services, and receivers."""
 
 from __future__ import annotations
 
-import math
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
@@ -29,7 +28,10 @@ def _check_url(url: str) -> str:
 
 
 def refuse_login(name: str, *urls: str | None) -> None:
-    """Refuses a URL with a login. Called for the whole section, because an error about a single key would show the URL."""
+    """Raises ValueError for a URL with a login.
+
+    A section calls this as a whole: pydantic's error about a single key would show the URL, and so the login.
+    """
     if any("@" in urlsplit(url).netloc for url in urls if url is not None):
         raise ValueError(f"{name}: the URL contains a login, which would appear in the log: leave it out")
 
@@ -47,7 +49,8 @@ class VetoSettings(BaseModel):
     )
     url: Url | None = Field(
         default=None,
-        description='URL that answers a JSON object: `{"veto": true, "cause": "a sentence"}`; with above or below `{"value": 0.8}`',
+        description='URL that answers with a JSON object: `{"veto": true, "cause": "a sentence"}`; with above or below '
+        'the object is `{"value": 0.8}`',
     )
     prometheus: Url | None = Field(
         default=None, description="address of a Prometheus server, such as http://prometheus:9090, instead of url"
@@ -56,7 +59,7 @@ class VetoSettings(BaseModel):
         default=None,
         min_length=1,
         max_length=4000,
-        description="PromQL query. Without above and below each series that it returns is a veto, as in an alert rule",
+        description="PromQL query. Without above and below the check vetoes if the query returns a series, as an alert rule fires",
     )
     above: float | None = Field(default=None, description="the check vetoes if a value is above this number")
     below: float | None = Field(default=None, description="the check vetoes if a value is below this number")
@@ -81,8 +84,8 @@ class VetoSettings(BaseModel):
         default=300.0,
         ge=0,
         le=86_400,
-        description="seconds for which a check without a valid answer holds; after that it does not veto until it answers again. "
-        "0: a missing answer never holds",
+        description="seconds for which a check without a valid answer holds throttles; after that it does not veto until it "
+        "answers again. 0: a missing answer never holds",
     )
     token_file: str | None = Field(
         default=None, description="file with a bearer token for the request; read again for each request"
@@ -119,12 +122,10 @@ class VetoSettings(BaseModel):
         return self
 
     def exceeds(self, value: float) -> bool:
-        """Returns whether a value is beyond the threshold; always true without one."""
-        lowest, highest = (
-            -math.inf if self.below is None else self.below,
-            math.inf if self.above is None else self.above,
-        )
-        return (self.above is None and self.below is None) or value > highest or value < lowest
+        """Returns whether a value is a veto. Without ``above`` and ``below`` each value is one, as in an alert rule."""
+        if self.above is not None:
+            return value > self.above
+        return self.below is None or value < self.below
 
 
 WebhookEvent = Literal["found", "stalled", "acted", "done"]

@@ -21,14 +21,14 @@ final class Checker {
         this.nowMs = nowMs;
     }
 
-    /** The result of a check. */
+    /** The result of a check: allowed, allowed without a check, or refused. */
     static final class Verdict {
         static final Verdict ALLOWED = new Verdict(true, null);
-        /** The limits file has no count for a broker that the request needs, so nothing is known. */
+        /** Allowed, because the limits file does not say enough for a check. */
         static final Verdict UNCHECKED = new Verdict(false, null);
 
         final boolean isChecked;
-        /** Null: the topic may be created. */
+        /** The text for the client; null: the topic may be created. */
         final String refusal;
 
         private Verdict(boolean isChecked, String refusal) {
@@ -56,16 +56,16 @@ final class Checker {
             return Verdict.UNCHECKED; // Kafka refuses it, or a broker has just joined the cluster.
         }
         long replicas = (long) partitions * replication;
-        long room = 0;
+        long brokersHeadroom = 0;
         for (int index = 0; index < limits.brokers.length; index++) {
-            room += Math.min(partitions, headroom(index));
+            brokersHeadroom += Math.min(partitions, headroom(index)); // A broker can have one replica of each partition.
         }
-        if (room >= replicas && clusterHeadroom() >= replicas) {
+        if (brokersHeadroom >= replicas && clusterHeadroom() >= replicas) {
             pending.add(nowMs, replicas);
             return Verdict.ALLOWED;
         }
         String subject = partitions + " partitions of topic " + topic + " with replication factor " + replication;
-        return refuse(subject, replicas, "The brokers can take " + room + ", one of each partition at most");
+        return refuse(subject, replicas, "The brokers can take " + brokersHeadroom + ", one of each partition at most");
     }
 
     private Verdict checkPlaced(String topic, Map<Integer, List<Integer>> assignments) {
@@ -83,22 +83,23 @@ final class Checker {
                 replicas++;
             }
         }
-        String above = null;
+        String excess = null;
         Map<Integer, Long> placed = new HashMap<>();
         for (int index = 0; index < added.length; index++) {
             if (added[index] > 0) {
                 placed.put(limits.brokers[index], added[index]);
-                if (added[index] > headroom(index) && above == null) {
-                    above = "Broker " + limits.brokers[index] + " is to get " + added[index] + " and can take " + headroom(index);
+                if (added[index] > headroom(index) && excess == null) {
+                    excess = "Broker " + limits.brokers[index] + " is to get " + added[index] + " and can take "
+                            + headroom(index);
                 }
             }
         }
-        if (above == null && clusterHeadroom() >= replicas) {
+        if (excess == null && clusterHeadroom() >= replicas) {
             pending.add(nowMs, placed);
             return isKnown ? Verdict.ALLOWED : Verdict.UNCHECKED;
         }
         String subject = assignments.size() + " placed partitions of topic " + topic;
-        return refuse(subject, replicas, above == null ? "Each broker has room" : above);
+        return refuse(subject, replicas, excess == null ? "Each broker has room" : excess);
     }
 
     private long headroom(int index) {
@@ -110,12 +111,12 @@ final class Checker {
         return Math.max(0, limits.partitionsMax - limits.partitions - pending.total());
     }
 
-    private Verdict refuse(String subject, long replicas, String brokers) {
+    private Verdict refuse(String subject, long replicas, String cause) {
         String since = pending.total() == 0 ? "" : ", and topics with " + pending.total() + " were allowed since";
         return new Verdict(
                 true,
                 subject + " need room for " + replicas + " replicas within max.broker.partitions="
-                        + text(limits.brokerPartitionsMax) + " and max.partitions=" + text(limits.partitionsMax) + ". " + brokers
+                        + text(limits.brokerPartitionsMax) + " and max.partitions=" + text(limits.partitionsMax) + ". " + cause
                         + " (" + brokerTexts() + "); the cluster can take " + text(clusterHeadroom()) + " (" + limits.partitions + " of "
                         + text(limits.partitionsMax) + "). rheostat counted them " + Math.max(0, nowMs - limits.countedAtMs) / 1000
                         + " s ago" + since + ".");

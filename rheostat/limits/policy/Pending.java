@@ -12,6 +12,7 @@ final class Pending {
     /** A topic appears in the metadata of the brokers within this time after the check. */
     static final long VISIBLE_AFTER_MS = 2_000;
 
+    /** The replicas of one second. */
     private static final class Span {
         final long startMs;
         long anywhere;

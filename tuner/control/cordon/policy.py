@@ -5,7 +5,9 @@ A broker gets a decision if a plan orders its cordon, or if rheostat manages one
     unreadable      The broker is down, or its settings cannot be read. Nothing changes.
     removed         Another tool has removed the entries that rheostat added. rheostat stops managing them, and the plan does not
                     add them again. If the tool has removed some of them, rheostat manages the others.
-    pause, release  An operator ordered it. A release lifts the cordon; that of a drained broker which is gone is given up.
+    pause           An operator ordered it. Nothing changes.
+    release         An operator ordered it. The cordon is lifted. If the plan is done and the broker is gone, rheostat stops
+                    managing the cordon.
     cancelled       The plan is cancelled: the cordon is lifted, so that replicas can return.
     in place        The entries are there. They stay after the end of the plan, so that the broker stays empty.
     already         The broker is cordoned by another tool. rheostat adds nothing, and lifts nothing later.
