@@ -198,14 +198,14 @@ def load_settings(path: Path, environ: Mapping[str, str] | None = None) -> Setti
 
 
 def choose_cluster(settings: Settings, name: str | None, file: str) -> Settings:
-    """Returns the settings of the cluster with this name. None: of the only cluster.
+    """Returns the settings of the cluster with this name; without a name those of the only cluster.
 
     Raises:
         BadInputError: the file has no such cluster, or has several and none is named.
     """
     names = list(settings.clusters) or [settings.cluster]
     if name is None and len(names) > 1:
-        raise BadInputError(f"{file} has several clusters: name one with --cluster, of {', '.join(names)}")
+        raise BadInputError(f"{file} has several clusters: choose one of them with --cluster: {', '.join(names)}")
     if name is not None and name not in names:
         raise BadInputError(f"--cluster {name}: {file} has no cluster of this name; it has {', '.join(names)}")
     return settings.for_cluster(name or names[0]) if settings.clusters else settings

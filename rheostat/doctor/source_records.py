@@ -42,14 +42,14 @@ def format_of(source: SourceSettings, kafka: KafkaSettings) -> Iterator[Finding]
     if values:
         yield judge(check, source.format, values)
     elif unread:
-        # The stream reads these records, as Spark's client knows all codecs.
-        yield Finding(check, FindingVerdict.OK, f"not examined, because the doctor cannot unpack it: {unread}")
+        # The stream reads these records, because Spark's client knows all codecs.
+        yield Finding(check, FindingVerdict.OK, f"not examined, because the doctor cannot unpack the records: {unread}")
 
 
 def judge(check: str, expected: FormatName, values: list[bytes | None]) -> Finding:
     """Returns the finding about a topic's newest records.
 
-    One record in the expected format is enough, because refused records are the stream's to report.
+    One record in the expected format is enough, because the stream reports the records that it refuses.
     """
     kinds = list(dict.fromkeys(map(recognize, values)))
     if any(kind.format == expected for kind in kinds):

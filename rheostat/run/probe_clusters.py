@@ -1,4 +1,4 @@
-"""Checks at the start of `rheostat run` which clusters answer, and that no two names stand for one Kafka cluster."""
+"""Checks at the start of `rheostat run` which clusters answer, and that two names never stand for the same Kafka cluster."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def probe_clusters(settings: Settings) -> None:
     away = {name: str(error) for name, error in results.items() if isinstance(error, UnreachableError)}
     if settings.cluster in away:
         raise UnreachableError(
-            f"The metrics cluster {settings.cluster} has the topics of all measurements. {away[settings.cluster]}"
+            f"The metrics cluster {settings.cluster}, which has all signals, does not answer. {away[settings.cluster]}"
         )
     if all(name in away for name in settings.clusters):
         raise UnreachableError("\n".join(f"Cluster {name}: {text}" for name, text in away.items()))

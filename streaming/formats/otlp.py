@@ -1,7 +1,7 @@
 """Turns batches of OpenTelemetry data points into scrapes; shared by ``otlp_json.py`` and ``otlp_proto.py``.
 
-A record is a batch of points from several nodes and times. It becomes one scrape for each known node and time. If any points come
-from an unknown node, it also becomes one refused scrape.
+A record is a batch of points from several nodes and times. It becomes one scrape for each known node and time. If a point comes
+from an unknown node, the record also gives one refused scrape.
 
 Sums are used only if they are cumulative: adding up deltas would need state that survives a restart of the Collector or of the
 stream.

@@ -1,4 +1,4 @@
-"""Computes how much of a tiered partition's log a follower has to copy. Pure.
+"""Computes how many bytes of a tiered partition's log a follower has already, or does not have to copy. Pure.
 
 The leader of a tiered partition (KIP-405) keeps the older part of the log in the remote storage, and only the newer part on its own
 disks: the *local log*. A new replica copies at most the local log. With KIP-1023 it copies only what is not in the remote storage

@@ -142,7 +142,7 @@ def test_commands_name_the_clusters_if_none_is_chosen(tmp_path: Path) -> None:
             made.body["clusters"][name] |= {"kafka": {"bootstrap_servers": f"127.0.0.1:{port}"}, "collector": {}}
         made.config.write_text(yaml.safe_dump(made.body))
         for options, expected in (
-            ([], "has several clusters: name one with --cluster, of east, west"),
+            ([], "has several clusters: choose one of them with --cluster: east, west"),
             (["--cluster", "north"], "has no cluster of this name; it has east, west"),
         ):
             done = rheostat("status", "--config", made.config, *options)

@@ -77,7 +77,7 @@ def count_once(config: Path, every_s: float) -> Count:
         CommandError: the settings cannot be used, or the cluster cannot be read.
     """
     settings, limits = read_limits(config)
-    # The time before the count: the policy adds the topics that it allowed after this time.
+    # Taken before the count, because the policy adds the topics that it has allowed after this time.
     counted_at_ms = round(time.time() * 1000)
     with open_cluster(settings, _CLIENT_ID) as client:
         layout = read_layout(client, settings, _CLIENT_ID)
@@ -138,7 +138,9 @@ class Keeper:
     def __init__(self, file: Path, count: Callable[[], Count]) -> None:
         self._file = file
         self._count = count
-        self._logged: str | None = ""  # The last error; None: the last count was written; empty: nothing is logged yet.
+        self._logged: str | None = (
+            ""  # The error logged last; None: success was logged last; empty: nothing is logged yet.
+        )
 
     def write(self) -> Count:
         """Counts, and replaces the file.

@@ -18,9 +18,9 @@ _SOURCES = {
 
 
 def read_cordons(client: ClusterClient, brokers: Collection[int]) -> dict[int, BrokerCordon | ClusterError]:
-    """Returns the cordons of each broker. A broker of a version without cordons has none.
+    """Returns the cordons of each broker, or why they cannot be read. A broker of a version without cordons has none.
 
-    A broker's version needs no right, so a cluster without cordons is read without the right to see settings.
+    Only brokers of a version with cordons are asked for their settings, which needs a right (DescribeConfigs on Cluster).
     """
     answers = client.broker_versions(brokers)
     cordons: dict[int, BrokerCordon | ClusterError] = {}
@@ -52,7 +52,7 @@ def read_known_cordons(client: ClusterClient, brokers: Collection[int]) -> dict[
 
 
 def cordons_missing(version: BrokerVersion) -> str | None:
-    """Returns why log directories of the broker cannot be cordoned, and which version that needs; None: they can be."""
+    """Returns why the broker's log directories cannot be cordoned, and which version they need; None: they can be cordoned."""
     needs = f"cordoned log directories need Kafka {_text(CORDONS_FROM)} or newer"
     newest, used = version.metadata_version_max, version.metadata_version
     if newest is None or newest < CORDONS_METADATA_VERSION:

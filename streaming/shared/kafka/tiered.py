@@ -41,7 +41,7 @@ class TieredClient(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CopiedSizes:
-    """Log sizes by broker, in which a follower of a tiered partition has the bytes that it does not have to copy.
+    """Log sizes by broker. The size of a follower of a tiered partition is the bytes that it has, or does not have to copy.
 
     Attributes:
         waiting: brokers, by partition, whose replica has to read the state of the remote log before its first byte.
@@ -83,12 +83,12 @@ def with_copied_bytes(
         states: partitions; their ``replicas`` may include replicas that a plan will add.
         tiered: the topics that use remote storage.
     """
-    chosen = {(s.topic, s.partition): s for s in states if s.topic in tiered and s.leader >= 0}
-    if not chosen:
+    tiered_states = {(s.topic, s.partition): s for s in states if s.topic in tiered and s.leader >= 0}
+    if not tiered_states:
         return CopiedSizes(sizes)
     led: _Replicas = {}
     followed: _Replicas = {}
-    for key, state in chosen.items():
+    for key, state in tiered_states.items():
         led.setdefault(state.leader, []).append(key)
         for broker in state.replicas:
             if broker != state.leader:
@@ -97,7 +97,7 @@ def with_copied_bytes(
     follower_ends = client.replica_end_offsets(followed)
     starts, leader_ends = client.local_start_offsets(led), client.replica_end_offsets(led)
     ends, logs = _answered(follower_ends), _local_logs(sizes, led, starts, leader_ends)
-    logs_of_empty = _with_pending_uploads(client, logs, chosen, ends)
+    logs_for_empty = _with_pending_uploads(client, logs, tiered_states, ends)
     adjusted = {b: answer if isinstance(answer, ClusterError) else dict(answer) for b, answer in sizes.items()}
     for offsets in (follower_ends, starts, leader_ends):
         adjusted |= {b: answer for b, answer in offsets.items() if isinstance(answer, ClusterError) and b in sizes}
@@ -113,18 +113,18 @@ def with_copied_bytes(
                 continue
             if end is not None and awaits_remote_state(log, end, own.get(key, 0)):
                 waiting[key] = waiting.get(key, frozenset()) | {broker}
-            own[key] = copied_bytes(log if end else logs_of_empty.get(key, log), end)
+            own[key] = copied_bytes(log if end else logs_for_empty.get(key, log), end)
     return CopiedSizes(adjusted, waiting)
 
 
 def new_replica_bytes(
     client: TieredClient, sizes: Mapping[TopicPartition, int], leaders: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int]:
-    """Returns the bytes that a new replica of each partition copies. It is the leader's size, or less with KIP-1023.
+    """Returns the bytes that a new replica of each partition copies: the leader's size, or less with KIP-1023.
 
     Args:
         sizes: size of each partition's log on its leader.
-        leaders: leader of each partition. The setting of KIP-1023 is that of the cluster, so it is read on the leaders.
+        leaders: leader of each partition. The setting of KIP-1023 is read on the leaders, because all brokers should have the same.
 
     Raises:
         MissingPermission: DescribeConfigs on Topic.
@@ -162,7 +162,7 @@ def _with_pending_uploads(
     states: Mapping[TopicPartition, PartitionState],
     ends: Mapping[int, Mapping[TopicPartition, int]],
 ) -> dict[TopicPartition, LocalLog]:
-    """Returns the logs of which empty followers begin at the first offset that is not in the remote storage yet (KIP-1023).
+    """Returns the logs that empty followers copy from the first offset that is not in the remote storage yet (KIP-1023).
 
     Args:
         ends: log end offsets of the followers, by broker.

@@ -38,8 +38,8 @@ class SetCordon:
 
     Attributes:
         plan: the plan that ordered it.
-        found: the entries of the setting before.
-        was_set: the setting was set on the broker itself; False: it came from the file or from a default.
+        found: the entries of the setting before the write.
+        was_set: before the write, the setting was set on the broker itself; False: it came from the file or from a default.
         directories: the entries that are added, and that rheostat manages from then on.
         entries: the entries to write.
     """
@@ -56,7 +56,12 @@ class SetCordon:
 
 @value
 class LiftCordon:
-    """Take back the entries that rheostat added; ``entries`` of None removes the setting from the broker."""
+    """Remove the entries that rheostat added, and keep those of other tools.
+
+    Attributes:
+        found: the entries of the setting before the write.
+        entries: the entries to write; None: remove the setting from the broker.
+    """
 
     broker: int
     found: tuple[str, ...]

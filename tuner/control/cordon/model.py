@@ -20,8 +20,8 @@ class OwnedCordon:
     Attributes:
         plan: the plan that ordered the cordon.
         directories: the entries; empty: another tool has removed them, and the plan does not cordon the broker again.
-        found: the entries before.
-        was_set: before, the setting was set on the broker itself.
+        found: the entries before rheostat added its own.
+        was_set: at that time, the setting was set on the broker itself.
         is_written: the broker has shown the entries. Until then the write may have failed.
     """
 

@@ -21,7 +21,7 @@ CORDON_REASON_TEXTS: Mapping[CordonReason, ReasonText] = MappingProxyType(
         CordonReason.LIFTED_EXTERNALLY: ReasonText(
             cause="an operator or another tool has lifted a cordon of rheostat",
             effect="leaves it lifted, and the plan continues; Kafka may place new replicas on the broker",
-            advice="give a new plan with `--cordon` once the broker should be cordoned again",
+            advice="to cordon the broker again, generate a new plan with `--cordon` and start it",
         ),
         CordonReason.PAUSED: ReasonText(
             cause="an operator ordered a pause", effect=_WAITS, advice="end the pause with `rheostat resume`"

@@ -38,7 +38,7 @@ CRUISE_CONTROL_REASON_TEXTS: Mapping[CruiseControlReason, ReasonText] = MappingP
         ),
         CruiseControlReason.WATCHED: ReasonText(
             cause="another number would fit the throttle, and `tuner.cruise_control.concurrency` is `watch`",
-            effect="only says the number",
+            effect="reports the number, and does not set it",
             advice="set `concurrency: act` if the tuner should set the number",
         ),
         CruiseControlReason.VETOED: ReasonText(

@@ -33,7 +33,10 @@ def max_rate_of_vetoes(case: SideCase) -> int | None:
 
 
 def lower_for_veto(case: SideCase) -> Decision | None:
-    """A veto lowers throttles to a rate. Without an objective the tuner sets this rate, and restores the earlier one afterwards."""
+    """Returns the decision that lowers the side to the rate of a veto, without an objective; None: no veto lowers this side.
+
+    After the veto the tuner restores the earlier rate. With an objective ``apply_vetoes`` or the control law lowers the rate.
+    """
     return None if case.limits.closed_loop else _lower(case)
 
 
@@ -66,7 +69,7 @@ def _raises(case: SideCase, decision: Decision) -> bool:
     match decision:
         case AllowSteering():
             return True
-        case SetRate(reason=Reason.WINDOW_WARMUP):  # It only returns to a rate that was in force.
+        case SetRate(reason=Reason.WINDOW_WARMUP):  # This decision only returns to a rate that was in force.
             return False
         case SetRate():
             return decision.setpoint_bytes_per_s > decision.current_bytes_per_s

@@ -75,12 +75,12 @@ class KafkaCordons:
             current = read_cordons(self._client, [change.broker for change in changes])
             to_write: dict[int, CordonWrite] = {}
             for change in changes:
-                found = current[change.broker]
-                if isinstance(found, ClusterError):
-                    outcomes[change.broker] = str(found)
+                cordon = current[change.broker]
+                if isinstance(cordon, ClusterError):
+                    outcomes[change.broker] = str(cordon)
                 elif isinstance(change, SetCordon) and (why := find_missing(versions, [change.broker])) is not None:
                     outcomes[change.broker] = why
-                elif found.entries != change.found:
+                elif cordon.entries != change.found:
                     outcomes[change.broker] = CHANGED_EXTERNALLY
                 else:
                     to_write[change.broker] = change
@@ -132,8 +132,8 @@ class DryRunCordons:
         return {change.broker: None for change in changes}
 
 
-def _shows(found: BrokerCordon | ClusterError, change: CordonWrite) -> bool:
-    """Returns whether the broker shows the change. A removed setting shows what the broker's file or a default has."""
-    if isinstance(found, ClusterError):
+def _shows(cordon: BrokerCordon | ClusterError, change: CordonWrite) -> bool:
+    """Returns whether the broker shows the change. After the removal of the setting, the broker's file or a default applies."""
+    if isinstance(cordon, ClusterError):
         return False
-    return {*found.entries} == {*change.entries} if change.entries is not None else found.entries != change.found
+    return {*cordon.entries} == {*change.entries} if change.entries is not None else cordon.entries != change.found

@@ -43,7 +43,7 @@ class CheckState:
     failure: str | None = field(default=_NOT_ASKED)
 
     def is_unknown(self, settings: VetoSettings, now_s: float) -> bool:
-        """Returns whether there is no valid answer now."""
+        """Returns whether the check has no valid answer now."""
         return self.answer is None or now_s - self.answered_at_s > settings.answer_valid_s
 
     def veto(self, settings: VetoSettings, now_s: float, lower_to_bytes_per_s: int | None) -> Veto | None:

@@ -259,7 +259,7 @@ def test_choice_refuses_no_name_and_unknown_names() -> None:
     settings = parse(GOOD)
     assert choose_cluster(settings, "east", "f.yaml").cluster == "east"
     for name, expected in (
-        (None, "f.yaml has several clusters: name one with --cluster, of east, prod-west"),
+        (None, "f.yaml has several clusters: choose one of them with --cluster: east, prod-west"),
         ("north", "--cluster north: f.yaml has no cluster of this name; it has east, prod-west"),
     ):
         with pytest.raises(BadInputError) as caught:
