@@ -29,8 +29,9 @@ from tuner.control.throttle.decision import WITHOUT_WRITE, AllowSteering
 from tuner.control.throttle.plan_moves import PlanMoves
 from tuner.control.throttle.policy import decide
 from tuner.control.throttle.rate_changes import track_rate_changes
+from tuner.control.throttle.stall_states import judge_stalls
 from tuner.control.throttle.state import Memory, RateSince, StallState
-from tuner.control.throttle.view import MovesView, judge_stalls
+from tuner.control.throttle.view import MovesView
 from tuner.core.cluster import BrokerSide, LiveCluster, Observation, Setpoint
 from tuner.core.operator_orders import Orders
 from tuner.core.presence import TunerMode

@@ -32,9 +32,10 @@ from tuner.control.throttle.replica_lists.list_rules import decide_list_changes,
 from tuner.control.throttle.replica_lists.reverted_lists import report_reverted_lists
 from tuner.control.throttle.schedule_events import report_schedule
 from tuner.control.throttle.side_rules import decide_sides, decide_sides_without_moves
+from tuner.control.throttle.stall_states import judge_stalls
 from tuner.control.throttle.state import Memory
 from tuner.control.throttle.temporary_rates import warm_up_started_rates
-from tuner.control.throttle.view import MovesView, judge_stalls
+from tuner.control.throttle.view import MovesView
 from tuner.core.cluster import BrokerSide, ClusterUnreadable, LiveCluster, Observation
 from tuner.core.operator_orders import Pause
 from tuner.core.throttle_limits import StallLimits, ThrottleLimits

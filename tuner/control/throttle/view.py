@@ -1,21 +1,19 @@
-"""Derives from one observation which throttles the running moves use, what limits the moves, and whether they stall.
+"""Derives from one observation which throttles the running moves use, and what limits the moves.
 
 The moves onto one broker use its own follower side and the leader side of every broker that it fetches from. Each of these
-throttles can limit the moves, and after a raise of one throttle another one limits. So stalls are judged by destination and
-answered on both sides.
+throttles can limit the moves, and after a raise of one throttle another one limits. So stalls are judged by destination
+(``stall_states.py``) and answered on both sides.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import replace
 from functools import cached_property
 from types import MappingProxyType
 
 from streaming.shared.contract import BrokerSignal, MoveSignal, Side, ThrottledBy
 from streaming.shared.throttle_settings import TopicThrottle
 from tuner.control.throttle import rescue_rate
-from tuner.control.throttle.diagnosis import stall_detector
 from tuner.control.throttle.diagnosis.fetcher_bound import FetcherCollision, find_fetcher_collision
 from tuner.control.throttle.diagnosis.signal_sanity import find_contradictions
 from tuner.control.throttle.incremental.cycle_cache import CycleCache
@@ -24,11 +22,11 @@ from tuner.control.throttle.objective import with_max_rate
 from tuner.control.throttle.operator_overrides import is_in_force, limit_override
 from tuner.control.throttle.plan_moves import leader_margin_rate, plan_setpoints, select_moves_to_list, sides_of_move
 from tuner.control.throttle.recovery import is_recovery, sides_at_min_isr, sides_of_recoveries
-from tuner.control.throttle.state import Memory, RateSince, StallState
+from tuner.control.throttle.state import RateSince
 from tuner.core.cluster import BrokerSide, LiveCluster, Observation, PartitionMove, RateSetting
 from tuner.core.drain_time import SideLoad
 from tuner.core.freshness import Freshness, fresh_signals, freshness
-from tuner.core.throttle_limits import StallLimits, ThrottleLimits
+from tuner.core.throttle_limits import ThrottleLimits
 
 _NEVER_MS = float("-inf")
 
@@ -220,7 +218,7 @@ class MovesView:
         A throttle that is used up also keeps new replicas empty. Then the throttle is the cause.
         """
         signal = self.fresh_signal((destination, Side.FOLLOWER))
-        if signal is None or not awaits_remote_state(signal):
+        if signal is None or not all_await_remote_state(signal):
             return False
         return all(self._is_measured_unused(side) for side in self.sides_of(destination))
 
@@ -368,35 +366,6 @@ class MovesView:
         return None if rate is None or load is None else rate - load.steady_state_bytes_per_s
 
 
-def awaits_remote_state(signal: MoveSignal) -> bool:
+def all_await_remote_state(signal: MoveSignal) -> bool:
     """Returns whether each moving replica of a follower side has to read the state of a remote log before its first byte."""
     return 0 < signal.moving_partitions == signal.await_remote_partitions
-
-
-def judge_stalls(view: MovesView, memory: Memory, limits: StallLimits) -> Mapping[int, StallState]:
-    """Returns the stall state of every destination of a running move."""
-    states = {}
-    for destination in sorted(view.destinations):
-        state = memory.stalls.get(destination, StallState())
-        signal = view.fresh_signal((destination, Side.FOLLOWER))
-        changed_ms = view.last_change_ms(destination)
-        # Progress lost under another rate says nothing about the current one: each change restarts the count.
-        if changed_ms >= view.now_ms or (view.ramping and not view.ramping.isdisjoint(view.sides_of(destination))):
-            states[destination] = StallState(judged_until_ms=max(state.judged_until_ms, view.now_ms))
-            continue
-        # If the throughput of a side is unknown, so is the expected progress, and the steps are judged in a later cycle.
-        if view.first_unmeasured_side(destination) is not None:
-            states[destination] = state
-            continue
-        expected = stall_detector.expected_drain_bytes_per_s(
-            view.surplus_bytes_per_s((destination, Side.FOLLOWER)),
-            view.surplus_shares_bytes_per_s(destination),
-            limits,
-            steered=view.is_steered(destination),
-        )
-        steps = [step for step in signal.steps if step.at_ms - 1000 * step.dt_s >= changed_ms] if signal else []
-        # Empty replicas are not near their end, even if little of a tiered log has to be copied.
-        is_empty = signal is not None and awaits_remote_state(signal)
-        judged_limits = replace(limits, near_end_bytes=0.0, near_end_write_s=0.0) if is_empty else limits
-        states[destination] = stall_detector.judge_steps(state, steps, expected, judged_limits) if steps else state
-    return states

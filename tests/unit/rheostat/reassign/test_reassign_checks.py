@@ -15,7 +15,8 @@ from streaming.shared.kafka.reassignments import Disk
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.partition_limits import PartitionLimits
 from tuner.core.reassignment_plan import DesiredPlanState, Plan, PlanHead, PlanPartition
-from tuner.settings.tuner import CapacitySettings, ObjectiveSettings, TunerSettings
+from tuner.settings.objective import CapacitySettings, ObjectiveSettings
+from tuner.settings.tuner import TunerSettings
 
 GB = 1_000_000_000
 EMPTY_DISKS = (Disk("/a", 100 * GB, 90 * GB),)

@@ -29,8 +29,9 @@ from tuner_cases import (
 from streaming.shared.contract import BrokerSignal, MoveSignal, ThrottledBy
 from tuner.control.throttle.decision import Decision, Hold, Reason, SetRate
 from tuner.control.throttle.side_rules import decide_sides
+from tuner.control.throttle.stall_states import judge_stalls
 from tuner.control.throttle.state import Memory, StallState
-from tuner.control.throttle.view import MovesView, judge_stalls
+from tuner.control.throttle.view import MovesView
 from tuner.core.cluster import BrokerSide, LiveCluster, Setpoint
 from tuner.core.throttle_limits import MB, ThrottleLimits
 

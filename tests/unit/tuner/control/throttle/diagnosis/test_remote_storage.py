@@ -12,8 +12,9 @@ from tuner_cases import LIMITS, NOW_MS, SOURCE, STALL, STALLED, TARGET, broker_s
 from streaming.shared.contract import BrokerSignal, MoveStep
 from tuner.control.throttle.decision import Decision, Reason
 from tuner.control.throttle.side_rules import decide_sides
+from tuner.control.throttle.stall_states import judge_stalls
 from tuner.control.throttle.state import Memory
-from tuner.control.throttle.view import MovesView, judge_stalls
+from tuner.control.throttle.view import MovesView
 from tuner.core.cluster import BrokerSide
 from tuner.core.throttle_limits import MB, ThrottleLimits
 
