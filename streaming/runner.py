@@ -29,6 +29,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from streaming import backlog, checkpoint_lock, pipeline, quarantine, storage
+from streaming.batch_values import BatchValues, batch_values
 from streaming.checkpoint_files import open_checkpoint
 from streaming.checkpoint_location import HadoopFolder
 from streaming.errors import StreamError
@@ -45,7 +46,7 @@ from streaming.history.worker import HistoryListener
 from streaming.java_output import JavaLine, JavaOutput
 from streaming.local_notes import note_failed_batch, notes_folder
 from streaming.pipeline import RunningQuery
-from streaming.progress import Reports, behind_records, event_time_s
+from streaming.progress import Reports
 from streaming.session import SparkCluster, SparkOptions, end_recording, has_executor, ran_out_of_memory, spark_session
 from streaming.settings import StreamSettings
 from streaming.shared.class_archive import ClassArchive
@@ -68,8 +69,6 @@ EXECUTOR_S_MAX = 120.0  # Longest wait for an executor of a cluster.
 _RESTART_S_MIN = 1.0
 _RESTART_S_MAX = 30.0
 
-Progress = dict[str, Any]
-
 
 def _ignore(*_: Any) -> None:
     pass
@@ -80,7 +79,7 @@ class ProgressListener:
     """Callbacks for the stream's events.
 
     Attributes:
-        progress: called after each batch with input: the values of ``progress``, and ``backlog_remaining_records``.
+        progress: called after each batch with input: its ``batch_values``, and ``backlog_remaining_records``.
         active: called with True when the stream has the lease, and with False when it becomes a standby.
         restart: called before the query is restarted: the cause, and the delay in seconds.
         backlog: called at the start of the backlog and after each chunk, in another thread.
@@ -93,7 +92,7 @@ class ProgressListener:
             the query is restarted: what the stream does (None: as before), and whether it is ready.
     """
 
-    progress: Callable[[Progress], None] = _ignore
+    progress: Callable[[BatchValues], None] = _ignore
     active: Callable[[bool], None] = _ignore
     restart: Callable[[str, float], None] = _ignore
     backlog: Callable[[backlog.BacklogProgress], None] = _ignore
@@ -126,7 +125,7 @@ def run(
         StreamError: the checkpoint is in use or does not fit, or the query died; the message names the cause.
     """
     with ExitStack() as teardown:
-        _check_folders(settings)
+        storage.check_folders(settings)
         is_remote = isinstance(settings.checkpoint_dir, HadoopFolder)
         checkpoint_id = teardown.enter_context(checkpoint_lock.locked(settings.checkpoint_dir))
         # The group answers while Spark starts. But a process that waits for the lock of a remote checkpoint, which only Spark can
@@ -147,7 +146,7 @@ def run(
         teardown.callback(keep_archive)
         teardown.callback(spark.stop)
         if early_lease is not None:
-            # Before the session ends, which takes seconds: a standby takes over at once.
+            # Closed before the session, whose end takes seconds, so that a standby takes over at once.
             teardown.callback(early_lease.close)
         teardown.enter_context(_locked(spark, settings, stop))
         if stop.is_set():
@@ -210,9 +209,9 @@ def _run_query(
     except (PySparkException, Py4JError, kafka.errors.KafkaError, ClusterError) as error:
         report = f"{type(error).__name__}: {first_line(error)}\n{error}"
         cause = explain_death(report, parts.kafka, parts.topics, settings, parts.feeds)
-        # Kafka has told of the other stream, so its address is right.
-        was_reached = monitor.reached.is_set() or follows_another
-        if was_reached and may_heal(report, (parts.kafka, *(feed.kafka for feed in parts.feeds))):
+        # A stream that follows another one knows of it from Kafka.
+        is_address_right = monitor.reached.is_set() or follows_another
+        if is_address_right and may_heal(report, (parts.kafka, *(feed.kafka for feed in parts.feeds))):
             listener.restart(cause, monitor.wait_s)
             monitor.pause()
             return
@@ -223,7 +222,7 @@ def _run_query(
 
 
 def _report_wait(lease: StreamLease, listener: ProgressListener, *, is_warm: bool) -> None:
-    """Reports what a stream does that does not hold the lease; reports nothing while the lease's thread hangs.
+    """Reports what a stream without the lease does; reports nothing while the lease's thread hangs.
 
     Args:
         is_warm: whether the stream could take over at once.
@@ -314,21 +313,6 @@ def _note_failure_without_jvm(settings: StreamSettings) -> None:
         log.error(_NOT_RECORDED, error=str(error))
 
 
-def _check_folders(settings: StreamSettings) -> None:
-    """Checks the folders that the stream writes to, before Spark starts.
-
-    Raises:
-        StreamError: a folder cannot be used.
-    """
-    for folder in storage.folders(settings):
-        if (text := storage.folder_fault(folder)) is not None:
-            raise StreamError(f"The stream cannot start. {text}")
-    if isinstance(settings.checkpoint_dir, HadoopFolder):
-        return  # Only the JVM can check it.
-    if (text := storage.inaccessible_file_message(settings.checkpoint_dir)) is not None:
-        raise StreamError(f"The stream cannot start. {text}")
-
-
 def _spark_cluster(settings: StreamSettings) -> SparkCluster | None:
     if settings.is_local:
         return None
@@ -397,7 +381,7 @@ class _QueryMonitor:
         for report in reports.new(running.query):
             self.wait_s = _RESTART_S_MIN
             remaining = running.worker.progress().remaining_records if running.worker is not None else 0
-            self._listener.progress({**progress(report), "backlog_remaining_records": remaining})
+            self._listener.progress({**batch_values(report), "backlog_remaining_records": remaining})
         if reports.has_reported:
             self.reached.set()
 
@@ -405,32 +389,3 @@ class _QueryMonitor:
         self._listener.alive(None, False)
         self._stop.wait(self.wait_s)
         self.wait_s = min(_RESTART_S_MAX, self.wait_s * 2)
-
-
-def progress(last: Any) -> Progress:
-    """Returns the values of one batch report. Times are Kafka's.
-
-    late_rows_dropped     rows behind the watermark.
-    refused_not_written   refused records that are not in the rejects topic, because they were too many for the state or too late.
-    behind_records        records that the batch left unread.
-    """
-    state = last["stateOperators"]
-    return {
-        "batch": last["batchId"],
-        "at": last["timestamp"],
-        "batch_ms": last["durationMs"].get("triggerExecution"),
-        "input_rows": last["numInputRows"],
-        "input_rows_per_s": last["inputRowsPerSecond"],
-        "state_rows": sum(operator["numRowsTotal"] for operator in state),
-        "late_rows_dropped": sum(operator["numRowsDroppedByWatermark"] for operator in state),
-        "refused": _observed(last, pipeline.REFUSED),
-        "refused_not_written": _observed(last, pipeline.REFUSED) - _observed(last, pipeline.WRITTEN),
-        "newest_input_at_s": event_time_s(last, "max"),
-        "watermark_at_s": event_time_s(last, "watermark"),
-        "behind_records": behind_records(last["sources"]),
-    }
-
-
-def _observed(last: Any, name: str) -> int:
-    row = last["observedMetrics"].get(name)
-    return int(row["rows"]) if row is not None else 0

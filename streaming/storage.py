@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from streaming.checkpoint_location import HadoopFolder
 from streaming.errors import StreamError
 from streaming.settings import StreamSettings
 
@@ -214,3 +215,18 @@ def _capitalised(text: str) -> str:
 
 def _mb(n_bytes: int) -> str:
     return f"{n_bytes / MB:,.0f} MB"
+
+
+def check_folders(settings: StreamSettings) -> None:
+    """Checks the folders that the stream writes to, before Spark starts. Only the JVM can check a folder on HDFS or S3.
+
+    Raises:
+        StreamError: a folder cannot be used.
+    """
+    for folder in folders(settings):
+        if (text := folder_fault(folder)) is not None:
+            raise StreamError(f"The stream cannot start. {text}")
+    if isinstance(settings.checkpoint_dir, HadoopFolder):
+        return
+    if (text := inaccessible_file_message(settings.checkpoint_dir)) is not None:
+        raise StreamError(f"The stream cannot start. {text}")

@@ -71,7 +71,7 @@ class StreamCounts:
         """Adds one batch.
 
         Args:
-            progress: the batch's report, as ``runner.ProgressListener.progress`` gets it.
+            progress: the batch's report, as ``batch_values`` returns it.
         """
         took_ms = progress["batch_ms"]
         self.last = LastBatch(

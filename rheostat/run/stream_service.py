@@ -20,11 +20,12 @@ from rheostat.jvm.java import find_java
 from rheostat.jvm.kernel import stream_jars
 from rheostat.run.services import serve_metrics, until_topics
 from streaming.backlog import BacklogProgress
+from streaming.batch_values import BatchValues
 from streaming.errors import StreamError
 from streaming.history.worker import HistoryListener
 from streaming.java_output import JavaLine
 from streaming.quarantine import Quarantined
-from streaming.runner import Progress, ProgressListener, run
+from streaming.runner import ProgressListener, run
 from streaming.shared import start_time
 from streaming.shared.class_archive import ClassArchive
 from streaming.shared.heartbeat import Heartbeat
@@ -112,7 +113,7 @@ class _StreamLog:
         self._is_first = True
         self._logged_percent = -1
 
-    def progressed(self, progress: Progress) -> None:
+    def progressed(self, progress: BatchValues) -> None:
         self._counts.add_batch(progress, time.time())
         if self._is_first:
             self._log.info("first batch", after_s=round(time.monotonic() - self._began_s), **progress)

@@ -16,9 +16,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
+from streaming.batch_values import batch_values
 from streaming.formats.common import RAW, Source
 from streaming.pipeline import DEFAULT_SHAPE, Input, build
-from streaming.runner import progress
 from streaming.shared.contract import NodeRole, Sample, Scrape, Signal, Topics, decode_signal, signal_key
 from streaming.signals import WindowShape
 
@@ -164,7 +164,7 @@ class Stream:
         try:
             yield query
         finally:
-            self.late += sum(progress(one)["late_rows_dropped"] for one in query.recentProgress)
+            self.late += sum(batch_values(one)["late_rows_dropped"] for one in query.recentProgress)
             query.stop()
 
     def _read(self, topic: str) -> DataFrame:

@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from stream_cases import OURS, T0, TOPICS, Logged, Stream, raw, records, scrape
 
+from streaming.batch_values import batch_values
 from streaming.pipeline import build
-from streaming.runner import progress
 from streaming.shared.contract import Metric
 
 PLACES = 100
@@ -23,7 +23,7 @@ def flood(at_s: float, count: int, partition: int = 0) -> list[Logged]:
 
 
 def refused(query: StreamingQuery) -> tuple[int, int]:
-    report = progress(query.lastProgress)
+    report = batch_values(query.lastProgress)
     return report["refused"], report["refused_not_written"]
 
 
@@ -35,19 +35,19 @@ def test_reject_flood_fills_slots_and_counts_the_rest(spark: SparkSession, tmp_p
             query.processAllAvailable()
             assert refused(query) == (PLACES, 0)
             assert len(stream.final(TOPICS.rejects)) == second * PLACES, "whoever had the place before"
-            assert progress(query.lastProgress)["state_rows"] == PLACES
+            assert batch_values(query.lastProgress)["state_rows"] == PLACES
 
         stream.feed(*flood(4, PLACES + 70))
         query.processAllAvailable()
         assert refused(query) == (PLACES + 70, 70)
         assert len(stream.rejects) == PLACES
-        assert progress(query.lastProgress)["state_rows"] == PLACES
+        assert batch_values(query.lastProgress)["state_rows"] == PLACES
 
         stream.feed(*flood(5, 10, 0), *flood(5, 10, 1))
         query.processAllAvailable()
         assert refused(query) == (20, 0)
         assert len(stream.rejects) == 20
-        assert progress(query.lastProgress)["state_rows"] == PLACES + 10, "each partition has places of its own"
+        assert batch_values(query.lastProgress)["state_rows"] == PLACES + 10, "each partition has places of its own"
 
         for second in (200, 201):  # Late is judged by the watermark of one batch ago.
             stream.feed(*flood(second, 1))

@@ -7,7 +7,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from stream_cases import T0, Stream, newest, scrape
 
-from streaming.runner import progress
+from streaming.batch_values import batch_values
 from streaming.shared.contract import BrokerSignal, Metric, Scrape
 
 
@@ -29,7 +29,7 @@ def test_pipeline_windows_continue_over_batches_and_restart(spark: SparkSession,
         assert stream.rejects == []
         assert len(stream.signals) == 1, "only the window that is due leaves"
         # A row is in two spans, a refused record in one.
-        assert progress(query.lastProgress)["state_rows"] == 2 + 1
+        assert batch_values(query.lastProgress)["state_rows"] == 2 + 1
 
     stream.feed(client_in(10, 300))
     with stream.running() as query:
@@ -46,7 +46,7 @@ def test_pipeline_windows_continue_over_batches_and_restart(spark: SparkSession,
         signal = newest(stream.signals, BrokerSignal)
         assert (signal.sampled_at_ms, signal.client_in_bytes_per_s) == (T0 + 155_000, 10.0)
         # Late is judged by the watermark of one batch ago, 135 s: spans that begin at 0, 30 and 60 s are over.
-        report = progress(query.lastProgress)
+        report = batch_values(query.lastProgress)
         assert report["late_rows_dropped"] == 3
         assert report["state_rows"] == 3
         assert {s.sampled_at_ms - T0 for s in stream.signals} == {155_000}

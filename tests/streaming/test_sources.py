@@ -10,9 +10,9 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from stream_cases import T0, TOPICS, Logged, Stream, numbered, raw, records, scrape
 
+from streaming.batch_values import batch_values
 from streaming.formats.common import Source
 from streaming.pipeline import Input, build
-from streaming.runner import progress
 from streaming.shared.contract import Metric
 from streaming.signals import WindowShape
 
@@ -52,7 +52,7 @@ def test_sources_catching_up_unevenly_lose_no_window(spark: SparkSession, tmp_pa
         stream.feed(*batch)
     with stream.running() as query:
         query.processAllAvailable()
-        state_rows = progress(query.lastProgress)["state_rows"]
+        state_rows = batch_values(query.lastProgress)["state_rows"]
 
     all_ = [one for batch in batches for one in batch]
     at_once = [(raw(spark, [one for one in all_ if one.topic == topic]), input_) for topic, input_ in INPUTS.items()]
@@ -82,14 +82,14 @@ def test_reject_state_expires_before_slowest_source_timeout(spark: SparkSession,
         stream.feed(good(begun_ms), *[Logged(b"nonsense", begun_ms - 60_000, LARGE)] * 50)
         query.processAllAvailable()
         assert len(stream.final(TOPICS.rejects)) == 100
-        assert progress(query.lastProgress)["state_rows"] == 2 + 100
+        assert batch_values(query.lastProgress)["state_rows"] == 2 + 100
         # Two windows, the lateness, and a batch for the watermark; not the two minutes for which a row of a scrape stays.
         deadline = time.monotonic() + 30
-        while progress(query.lastProgress)["state_rows"] >= 50 and time.monotonic() < deadline:
+        while batch_values(query.lastProgress)["state_rows"] >= 50 and time.monotonic() < deadline:
             time.sleep(1)
             stream.feed(good(int(time.time() * 1000)))
             query.processAllAvailable()
-        assert progress(query.lastProgress)["state_rows"] < 50
+        assert batch_values(query.lastProgress)["state_rows"] < 50
 
 
 def test_rejects_of_equal_topics_are_distinguished_by_cluster(spark: SparkSession) -> None:
