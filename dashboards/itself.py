@@ -5,6 +5,7 @@ from __future__ import annotations
 from grafana_foundation_sdk.builders import stat, timeseries
 from grafana_foundation_sdk.models import dashboard
 
+from dashboards.external import external_panels
 from dashboards.parts import (
     BYTES,
     COUNT,
@@ -267,40 +268,6 @@ def tuner_panels() -> list[timeseries.Panel]:
             ).min(0),
             "maximum signal age",
         ),
-    ]
-
-
-def external_panels() -> list[timeseries.Panel]:
-    return [
-        from_here_on(
-            lines(
-                "Checks that veto",
-                "1 while a check of tuner.vetoes holds or lowers throttles, or has no valid answer. After unknown_hold_s a check "
-                "without an answer does not veto.",
-                COUNT,
-                query(per("veto", TunerMetric.VETO_ACTIVE), "{{veto}} vetoes"),
-                query(per("veto", TunerMetric.VETO_UNKNOWN), "{{veto}} does not answer"),
-                alert="VetoUnanswered",
-            ).min(0),
-            1,
-        ),
-        bars(
-            "Requests to other services",
-            "Requests of checks without a valid answer, and deliveries to webhooks. Dropped events are in the journal.",
-            query(grown(TunerMetric.VETO_FAILURES, by="veto, kind"), "{{veto}}: {{kind}}"),
-            query(grown(TunerMetric.WEBHOOK_DELIVERIES, by="webhook, result"), "{{webhook}}: {{result}}"),
-            query(per("webhook", TunerMetric.WEBHOOK_QUEUE), "{{webhook}}: waiting"),
-            axis="requests",
-            alert="WebhookDropping",
-        ),
-        lines(
-            "Concurrency of Cruise Control",
-            "Partitions that Cruise Control moves per broker at a time, whether it answers, and the decisions about this number.",
-            COUNT,
-            query(most(TunerMetric.CRUISE_CONTROL_MOVEMENTS), "partitions per broker"),
-            query(most(TunerMetric.CRUISE_CONTROL_ANSWERS), "answers"),
-            query(grown(TunerMetric.CRUISE_CONTROL_DECISIONS, by="action, reason"), "{{action}}: {{reason}}"),
-        ).min(0),
     ]
 
 
