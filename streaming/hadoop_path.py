@@ -97,10 +97,10 @@ class HadoopPath:
             return FileStatus(self._files.getFileStatus(self._path).getModificationTime() / 1000)
 
     def write_atomically(self, text: str) -> None:
-        """Replaces this file: another reader, or this one after a crash, sees the earlier text or the new one.
+        """Replaces the text of this file in one step, so that no reader ever sees a part of it, not even after a crash.
 
-        A store of objects shows a file only when the file is complete, but copies it to rename it. Other file systems show a file
-        while it is written, but rename it in one step.
+        A store of objects shows a file only when it is complete, so the text is written in place. Other file systems show a file
+        while it is written, but rename in one step, so the text is written to a draft beside it.
         """
         with self._errors():
             if self._files.hasPathCapability(self._path, _ABORTABLE):

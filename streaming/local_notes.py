@@ -1,4 +1,4 @@
-"""Notes that must be written after the JVM has ended, without which a Hadoop file system cannot be written.
+"""Notes about the end of the JVM, on the local disk: without the JVM the stream cannot write to a Hadoop file system.
 
     failed-batch          the unfinished batch has ended the JVM
     failing-chunk.json    the chunk of the backlog that has ended the JVM

@@ -38,6 +38,7 @@ def chosen_cluster(ctx: Any) -> Iterator[None]:
 
 
 def _keep(ctx: typer.Context, name: str | None) -> str | None:
+    """Stores the value of the option, until ``chosen_cluster`` needs it."""
     if name is not None:
         ctx.meta[VARIABLE] = name
     return name

@@ -34,10 +34,10 @@ class JavaSources:
     Attributes:
         name: begins the name of the jar's file.
         title: names the jar in messages, such as "the stream's kernel".
-        folder: has the sources.
+        folder: the folder with the sources.
         class_path: the jars that the sources import.
         java_major: the oldest Java that can run the classes.
-        versions: the versions that determine the result besides the sources and the compiler.
+        versions: further versions that change the result; they become a part of the digest.
     """
 
     name: str
@@ -67,7 +67,7 @@ def compiled_jar(sources: JavaSources, artifacts: Artifacts, progress: Progress 
             with tempfile.TemporaryDirectory(prefix=f"{jar.name}.", dir=artifacts.home) as work:
                 _compile(sources, files, artifacts.compiler, Path(work))
                 packed_jar = _pack(Path(work) / "classes", Path(work) / jar.name)
-                # A jar that another process has made meanwhile is kept: a JVM may already use it for a class archive.
+                # If another process has made the jar meanwhile, that jar is kept, because a JVM may already use it.
                 with suppress(FileExistsError):
                     os.link(packed_jar, jar)
         except OSError as error:

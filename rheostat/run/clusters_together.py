@@ -1,4 +1,4 @@
-"""Runs the work for several clusters in one process: a thread for each, so that a cluster that hangs delays no other."""
+"""Runs a loop for each cluster in one process, in a thread of its own, so that a cluster that hangs delays no other."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ import time
 from collections.abc import Callable, Collection, Sequence
 
 
-def run_together(works: Sequence[Callable[[], None]], stop: threading.Event, *, name: str) -> None:
-    """Runs all works until they end. One work runs in this thread.
+def run_together(loops: Sequence[Callable[[], None]], stop: threading.Event, *, name: str) -> None:
+    """Runs all loops until they end. A single loop runs in the thread of the caller.
 
     Args:
-        stop: set if a work ends with an error, so that the others end as well.
-        name: of the threads.
+        stop: set if a loop ends with an error, so that the others end as well.
+        name: the name of the threads.
 
     Raises:
-        Exception: the error of the first work that ended with one.
+        Exception: the error of the first loop that ended with one.
     """
-    if len(works) == 1:
-        works[0]()
+    if len(loops) == 1:
+        loops[0]()
         return
     errors: list[BaseException] = []
 
-    def run(work: Callable[[], None]) -> None:
+    def run(loop: Callable[[], None]) -> None:
         try:
-            work()
+            loop()
         except BaseException as error:  # noqa: BLE001 - raised again below
             errors.append(error)
             stop.set()
 
-    threads = [threading.Thread(target=run, args=(work,), name=name, daemon=True) for work in works]
+    threads = [threading.Thread(target=run, args=(loop,), name=name, daemon=True) for loop in loops]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -39,21 +39,21 @@ def run_together(works: Sequence[Callable[[], None]], stop: threading.Event, *, 
 
 
 class CommonSteps:
-    """Tells whether the works of all clusters go on. Any thread may report."""
+    """Tells whether the loops of all clusters go on. Any thread may report a step."""
 
     def __init__(
         self, clusters: Collection[str], step_s_max: float, monotonic: Callable[[], float] = time.monotonic
     ) -> None:
         """
         Args:
-            step_s_max: the next step of each work comes within this time.
+            step_s_max: the longest time between two steps of a loop that does not hang.
         """
         self._step_s_max = step_s_max
         self._monotonic = monotonic
         self._stepped_s = dict.fromkeys(clusters, monotonic())
 
     def stepped(self, cluster: str) -> bool:
-        """Notes a step of one work. Returns whether every other has stepped in time too."""
+        """Notes a step of one loop. Returns whether no loop hangs."""
         now_s = self._monotonic()
         self._stepped_s[cluster] = now_s
         return all(now_s - stepped_s <= self._step_s_max for stepped_s in self._stepped_s.values())

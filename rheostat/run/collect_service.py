@@ -32,7 +32,7 @@ from streaming.shared.thread_watch import ThreadWatch
 _SUMMARY_S = 60.0
 _SUMMARY_NODES_MAX = 20  # Nodes with failures in a log line; the metrics have all nodes.
 _BLOCK_MS_MAX = 500
-_ROUNDS_MISSED_MAX = 12  # As for the cycles of the tuner: then the collector hangs.
+_ROUNDS_MISSED_MAX = 12  # A collector that has missed more rounds counts as hanging, as a tuner after as many cycles.
 
 
 def run_collect(
@@ -184,16 +184,16 @@ class _ScrapeSender:
 def _summarise(counts: Mapping[str, Counts], stop: threading.Event) -> None:
     log = structlog.get_logger("collector")
     while not stop.wait(_SUMMARY_S):
-        for cluster, of_cluster in counts.items():
-            failures = sorted(of_cluster.scrape_failures.items(), key=lambda item: item[1], reverse=True)
+        for cluster, cluster_counts in counts.items():
+            failures = sorted(cluster_counts.scrape_failures.items(), key=lambda item: item[1], reverse=True)
             log.info(
                 "summary since the start",
                 cluster=cluster,
-                rounds=of_cluster.rounds,
-                late_rounds=of_cluster.late_rounds,
-                records=of_cluster.records,
-                records_failed=of_cluster.records_failed,
+                rounds=cluster_counts.rounds,
+                late_rounds=cluster_counts.late_rounds,
+                records=cluster_counts.records,
+                records_failed=cluster_counts.records_failed,
                 scrape_failures=dict(failures[:_SUMMARY_NODES_MAX]),
                 nodes_with_failures=len(failures),
-                admin_failures=of_cluster.admin_failures,
+                admin_failures=cluster_counts.admin_failures,
             )

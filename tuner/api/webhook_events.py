@@ -1,4 +1,4 @@
-"""Finds the events for webhooks: moves are found, stall, and are done, and the tuner acts.
+"""Finds the events for webhooks: partitions begin to move (found), moves stall or are done, and the tuner acts.
 
 Events come from cycles that read the cluster. After a restart during a move, ``found`` and the stalls are reported again.
 """
@@ -41,12 +41,12 @@ class EventTracker:
     def __init__(self) -> None:
         self._moving_count = 0
         self._stalled: frozenset[int] = frozenset()
-        self._acts: list[ExecutedDecision] = []  # The acts of the last group, for the text of the next event.
+        self._acts: list[ExecutedDecision] = []  # The newest acts, for the text of the next event.
         self._counts = {"written": 0, "failed": 0}
         self._acted_at_ms: int | None = None  # When the last event about acts was made.
 
     def note_actions(self, acts: Sequence[ExecutedDecision]) -> None:
-        """Notes acts; the next cycle makes an event of them."""
+        """Notes acts. A later cycle makes an event from their counts and from the newest acts."""
         failed = sum(failure is not None for _, failure in acts)
         self._acts = list(acts)
         self._counts["failed"] += failed
