@@ -140,6 +140,7 @@ def test_quota_in_force_refuses_calibration_and_its_requests(
         quotas.close()
 
 
+@pytest.mark.campaign
 def test_interrupted_calibration_deletes_its_topics(
     lab_config_file: Path, client: TopicMutationClient, tmp_path: Path
 ) -> None:
@@ -177,6 +178,7 @@ def test_killed_calibration_is_cleared_and_other_topics_stay(
     assert json.loads(cleared.stdout)["left"] == []
 
 
+@pytest.mark.campaign
 def test_calibration_without_deletion_of_topics_leaves_none(make_lab: MakeLab, tmp_path: Path) -> None:
     lab = make_lab(LabSpec(brokers=1, settings={"delete.topic.enable": "false"}))
     config = tmp_path / "rheostat.yaml"
@@ -214,6 +216,7 @@ def test_controller_that_hangs_ends_calibration_and_topics_are_deleted(make_lab:
         assert_no_topic(client)
 
 
+@pytest.mark.campaign
 def test_lost_broker_ends_calibration_and_topics_are_deleted(make_lab: MakeLab, tmp_path: Path) -> None:
     lab = make_lab(LabSpec(brokers=2))
     config = tmp_path / "rheostat.yaml"
