@@ -88,7 +88,11 @@ def _decide(
     plans: Mapping[str, Plan],
     view: CordonView,
 ) -> tuple[OwnedCordon | None, CordonDecision | None]:
-    """Returns what rheostat manages on the broker, and the decision; None: nothing to decide."""
+    """Returns what rheostat manages on the broker from now on, and the decision; None: there is nothing to decide.
+
+    Args:
+        wanted: the running plan that orders the cordon.
+    """
     name, pause = f"broker {broker}", view.orders.pause
     unwritten: OwnedCordon | None = None  # The last write has failed, or takes effect late.
     if owned is not None and owned.directories:

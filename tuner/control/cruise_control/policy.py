@@ -1,9 +1,9 @@
 """Decides how many partitions Cruise Control moves per broker at a time, so that the number fits the throttle.
 
-A throttle is shared by all copies through it. With many copies at a time each is slow, and with few the throttle is not used up. So
+All copies through a throttle share it. With many copies at a time each copy is slow, and with few the throttle is not used up. So
 the number is the lowest throttle of the move, divided by the rate that one copy should have.
 
-Invariant: a number that Cruise Control's own adjuster, another tool or an operator has changed is left alone for
+Invariant: if Cruise Control's own adjuster, another tool or an operator changes the number, the tuner leaves it alone for
 ``external_change_hold_s``. Cruise Control forgets the number at the end of an execution, so there is nothing to restore.
 """
 
@@ -60,7 +60,7 @@ class MovementMemory:
 
     Attributes:
         task: the execution that the other fields are about.
-        expected: the number that the tuner has set, or that it found first; None: none yet.
+        expected: the number that the tuner has set, or that it found first; None: none yet, or the last request has failed.
         raised_at_ms: when the tuner last raised the number.
         left_alone_until_ms: until then the number belongs to another tool.
     """
@@ -74,8 +74,8 @@ class MovementMemory:
 def lowest_rate(live: LiveCluster, setpoints: Mapping[BrokerSide, float], vetoes: Sequence[Veto]) -> float | None:
     """Returns the lowest throttle through which partitions move, in bytes/s; None: no throttle limits them.
 
-    The setpoint of a throttle is calmer than its rate, which compensates for the bytes in Kafka's quota window. During a veto the
-    setpoint may be higher than the rate, which then counts.
+    The setpoint of a throttle counts, because it changes less than the rate: the rate also compensates for the bytes in Kafka's
+    quota window. During a veto the setpoint may be above the rate; then the rate counts.
     """
     sides = {side for move in live.moves for side in sides_of_move(move)} & live.rates.keys()
     rates = {side: float(live.rates[side].bytes_per_s) for side in sides}
@@ -150,7 +150,7 @@ def _follow_rate(
         return memory, HoldMovements(CruiseControlReason.FITS_THROTTLE, text)
     head = f"Cruise Control {current} → {movements} partitions per broker at a time"
     if not limits.acts:
-        text = f"{head}: {cause}; only said, as tuner.cruise_control.concurrency is watch"
+        text = f"{head}: {cause}; not set, as tuner.cruise_control.concurrency is watch"
         return memory, HoldMovements(CruiseControlReason.WATCHED, text)
     if movements > current and vetoes:
         text = f"the concurrency of Cruise Control is not raised: {vetoes_text(vetoes)}"

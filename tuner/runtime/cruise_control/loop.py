@@ -89,8 +89,8 @@ class CruiseControlController:
         self._backoff: Backoff[str] = Backoff(clock.monotonic_s)
         self._last_reason: CruiseControlReason | None = None
         self._due_s = float("-inf")
-        self._state: Call[Execution] | None = None  # A request for the state under way.
-        # A change under way, and its decision.
+        self._state: Call[Execution] | None = None  # A request for the state in progress.
+        # A request for a change in progress, and its decision.
         self._change: tuple[Call[Execution], SetMovements] | None = None
 
     def next_due_s(self) -> float:
@@ -115,7 +115,7 @@ class CruiseControlController:
     def _decide(self, call: Call[Execution]) -> None:
         execution = result_or_error(call)
         if not isinstance(execution, Execution):
-            text = f"Cruise Control is not known: {_without_type(str(execution))}"
+            text = f"Cruise Control gives no valid answer: {_without_type(str(execution))}"
             self._report(None, HoldMovements(CruiseControlReason.NO_ANSWER, text))
             return
         observation = self._ports.latest()
