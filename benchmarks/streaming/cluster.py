@@ -32,7 +32,7 @@ def standalone(home: Path) -> Iterator[str]:
     core = next(spark_home.glob("jars/spark-core_*.jar")).name
     port = free_ports(1)[0]
     java = [str(executable), "-XX:+UseSerialGC", "-cp", str(spark_home / "jars" / "*")]
-    # What workers start executors with.
+    # Workers give these variables to their executors.
     environ = {
         **os.environ,
         "SPARK_LOCAL_IP": "127.0.0.1",

@@ -35,8 +35,8 @@ class RecordKind:
 
     Attributes:
         format: the format in the settings; None if the stream does not read it.
-        text: what the record is, in words.
-        do: what to change in its writer; empty if that is not known.
+        text: the name of the format, in words.
+        do: the change that its writer needs; empty if that is not known.
     """
 
     format: FormatName | None

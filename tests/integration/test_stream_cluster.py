@@ -66,7 +66,7 @@ class Standalone:
         class_path = os.pathsep.join([*map(str, first_jars), f"{spark_home}/jars/*"])
         secured = [f"-D{setting}={value}" for setting, value in SECURED.items()]
         small = [*secured, "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", class_path]
-        # What workers start executors with.
+        # Workers give these variables to their executors.
         here = {
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_HOME": str(spark_home),

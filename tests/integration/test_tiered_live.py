@@ -1,4 +1,4 @@
-"""Tiered topics on real brokers: what a new replica has to copy, with and without KIP-1023, and without the remote storage."""
+"""Tiered topics on real brokers: the bytes that a new replica copies, with KIP-1023, without it, and without the remote storage."""
 
 from __future__ import annotations
 

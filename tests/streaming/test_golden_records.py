@@ -23,7 +23,7 @@ from streaming.shared.contract import BrokerSignal, ControllerSignal, Metric, Th
 
 GOLDEN = Path(__file__).parent / "golden"
 BROKERS, CONTROLLER = (1, 2), 100
-# What a lab without moves between log directories, refusals and quotas does not measure.
+# A lab without moves between log directories, refusals and quotas has no values of these.
 NOT_MEASURED = {
     Metric.LOG_DIR_COPIED,
     Metric.MUTATIONS_REJECTED,
