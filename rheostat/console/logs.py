@@ -67,7 +67,8 @@ def set_up_logs(stream: TextIO | None = None, level: LogLevel = "info", **fields
             _escape_line,
             renderer,
         ],
-        logger_factory=structlog.PrintLoggerFactory(out),
+        # Writes a line and its end at once: the parts of `run` share one output, unbuffered in a container.
+        logger_factory=structlog.WriteLoggerFactory(out),
         cache_logger_on_first_use=False,
     )
     logging.basicConfig(level=logging.ERROR, stream=out, format="%(name)s %(levelname)s %(message)s")

@@ -240,7 +240,7 @@ class Lab:
                         )
                 try:
                     are_registered = len(client.brokers()) == self.spec.brokers
-                    if are_registered and all(_listens(address) for address in self.bootstrap_servers.split(",")):
+                    if are_registered and all(listens(address) for address in self.bootstrap_servers.split(",")):
                         return
                 except ClusterError as error:
                     last_problem = str(error)
@@ -284,7 +284,8 @@ class Lab:
             close_admin(client)
 
 
-def _listens(address: str) -> bool:
+def listens(address: str) -> bool:
+    """Returns whether a process accepts connections at ``host:port``."""
     host, _, port = address.rpartition(":")
     try:
         socket.create_connection((host, int(port)), timeout=1.0).close()

@@ -15,7 +15,7 @@ from kafka.protocol.admin import CreatePartitionsRequest, CreateTopicsRequest, D
 from kafka.protocol.parser import KafkaProtocol
 from lab_parts import until
 
-from rheostat.lab.cluster import Lab, LabSpec
+from rheostat.lab.cluster import Lab, LabSpec, listens
 from rheostat.lab.node import HOST, Node, free_ports
 from streaming.collector.exposition import parse
 from streaming.shared.contract import Metric, NodeRole
@@ -47,15 +47,17 @@ class CombinedLab(Lab):
 
     def _await_brokers(self) -> None:
         settings = KafkaSettings(bootstrap_servers=self.bootstrap_servers, request_timeout_s=2)
+        addresses = [*self.bootstrap_servers.split(","), f"{HOST}:{self.broker_port}"]
         with ClusterClient(settings, "test") as client:
 
             def are_all_there() -> bool:
                 try:
-                    return len(client.brokers()) == self.spec.brokers + 1
+                    # A broker accepts connections a little after it is registered.
+                    return len(client.brokers()) == len(addresses) and all(map(listens, addresses))
                 except ClusterError:
                     return False
 
-            until(are_all_there, START_S_MAX, "all brokers are registered")
+            until(are_all_there, START_S_MAX, "all brokers are registered and accept connections")
 
 
 def creation(name: str, version: int) -> Any:
