@@ -12,10 +12,10 @@ PACKAGES := streaming tuner learning rheostat
 CODE := $(PACKAGES) tests benchmarks dashboards docs_build dist_build deploy_build
 export UV_PYTHON_DOWNLOADS := never
 
-.PHONY: help venv demo test test-fast faults stories compat records soak check docs bench swarm format lock screenshots image dist audit
+.PHONY: help venv demo test test-fast faults stories compat compat-containers records soak check docs bench swarm format lock screenshots image dist audit
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 venv: .venv/.synced ## the Python environment of the lock files (again only when they changed)
 
@@ -88,6 +88,9 @@ records: venv ## the stored records of tests/unit/records/unreleased, written ag
 
 compat: venv ## the contract suite and a story with each version of Kafka from 3.9 to 4.4; a quarter of an hour; one with VERSIONS=4.1
 	RHEOSTAT_COMPAT_VERSIONS="$(or $(VERSIONS),all)" RHEOSTAT_COMPAT_RESULTS=tests/compat/results.json $(BIN)/python -m pytest tests/compat -m "" $(ARGS)
+
+compat-containers: venv ## the contract suite with Kafka in containers, whose images are built from the same jars; one with VERSIONS=4.1
+	RHEOSTAT_COMPAT_VERSIONS="$(or $(VERSIONS),all)" RHEOSTAT_COMPAT_CONTAINERS=1 $(BIN)/python -m pytest tests/compat/test_compat_contract.py $(ARGS)
 
 image: venv ## the container image rheostat:dev, its components (SBOM) and licences in dist/image; BASE=debian:bookworm-slim@sha256:...
 	docker build --build-arg BASE=$(or $(BASE),debian:bookworm-slim) -t rheostat:dev .

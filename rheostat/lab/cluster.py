@@ -82,6 +82,8 @@ class LabSpec:
 class Lab:
     """A running lab, as a context manager; ``nodes`` and ``bootstrap_servers`` exist once it is entered."""
 
+    node_class: type[Node] = Node
+
     def __init__(self, spec: LabSpec = LabSpec(), *, artifacts: Artifacts | None = None) -> None:
         self.spec = spec
         self.cluster_id = kafka_uuid()
@@ -169,7 +171,7 @@ class Lab:
         logs = self.home / "logs"
         logs.mkdir(exist_ok=True)
         for node_id, role in ids:
-            self.nodes[node_id] = Node(
+            self.nodes[node_id] = self.node_class(
                 node_id,
                 role,
                 self.home / f"{role}-{node_id}",

@@ -137,9 +137,10 @@ class Node:
                 f"kafka-storage format of {self.name} failed: {(done.stderr or done.stdout).strip()[-400:]}"
             )
 
-    def start(self, java: Path, artifacts: Artifacts) -> None:
+    def command(self, java: Path, artifacts: Artifacts) -> list[str]:
+        """Returns the command that runs the node."""
         rules = conf_file("collectors", "jmx-exporter.yaml")
-        command = [
+        return [
             *self.place.prefix,
             str(java),
             f"-Xmx{self.heap_mb}m",
@@ -153,11 +154,13 @@ class Node:
             "kafka.Kafka",
             str(self.home / "server.properties"),
         ]
+
+    def start(self, java: Path, artifacts: Artifacts) -> None:
         # A signal between the start and the assignment would leave a process that nothing ends.
         blocked = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
         previous_mask = signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
         try:
-            self.process = spawn(command, log=self.log)
+            self.process = spawn(self.command(java, artifacts), log=self.log)
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, previous_mask)
 

@@ -1,6 +1,7 @@
 """One cluster for each version of Kafka. ``make compat`` runs all versions, ``make test`` the oldest and the newest.
 
 RHEOSTAT_COMPAT_VERSIONS: the versions, separated by spaces, or "all". RHEOSTAT_COMPAT_RESULTS: the file that gets a row a version.
+RHEOSTAT_COMPAT_CONTAINERS: "1" runs each node in a container; its image is built here.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "integration"))
 
 from compat_kit import STRANGER, chosen_versions
+from container_lab import ContainerLab
 
 from rheostat.jvm.java import find_java
 from rheostat.jvm.kafka_versions import kafka_versions
@@ -34,7 +36,8 @@ def version(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="session")
 def cluster(version: str) -> Iterator[Lab]:
     """Three brokers and a controller of this version, for all tests."""
-    with Lab(LabSpec(brokers=3, log_dir_count=2, kafka=version, users={STRANGER: "pw"})) as lab:
+    lab_class = ContainerLab if os.environ.get("RHEOSTAT_COMPAT_CONTAINERS") else Lab
+    with lab_class(LabSpec(brokers=3, log_dir_count=2, kafka=version, users={STRANGER: "pw"})) as lab:
         yield lab
 
 
