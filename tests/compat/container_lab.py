@@ -57,7 +57,7 @@ class ContainerNode(Node):
     image: str = ""
     container: DockerContainer | None = None
 
-    def start(self, java: Path, artifacts: Artifacts) -> None:
+    def start(self, java: Path, artifacts: Artifacts) -> None:  # noqa: ARG002  # Java is in the image.
         """Runs the node's command in a container of the same network, with the node's folder at the same path."""
         inside = replace(artifacts, kafka_jars=(KAFKA_FOLDER / "libs" / "*",), jmx_agent=KAFKA_FOLDER / "agent.jar")
         conf = conf_file("collectors", "jmx-exporter.yaml").parents[1]
