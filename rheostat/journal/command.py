@@ -20,6 +20,7 @@ from rheostat.journal.scan import JournalScan, scan_records
 from rheostat.run.services import probe
 from rheostat.tuner_presence import active_tuner, read_tuners
 from streaming.shared.kafka import consumer
+from streaming.shared.kafka.clients import READ_ONCE_WAIT_MS
 from tuner.journal.kafka_journal import JournalError
 from tuner.journal.orders_topic import is_order
 from tuner.journal.sender import NotSent, Sender
@@ -103,7 +104,7 @@ def _split(
 def _scan(settings: Settings) -> JournalScan:
     probe(settings)
     # Only committed records count, because a tuner reads only committed records.
-    reader = consumer(settings.kafka, _CLIENT_ID, isolation_level="read_committed")
+    reader = consumer(settings.kafka, _CLIENT_ID, isolation_level="read_committed", fetch_max_wait_ms=READ_ONCE_WAIT_MS)
     try:
         return scan_records(read_journal(reader, settings.topic_names().journal))
     except (JournalError, KafkaError) as error:

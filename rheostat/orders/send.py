@@ -22,6 +22,7 @@ from rheostat.run.services import probe, run_tune
 from rheostat.tuner_presence import active_tuner, read_tuners
 from streaming.shared.contract import Side
 from streaming.shared.kafka import consumer
+from streaming.shared.kafka.clients import READ_ONCE_WAIT_MS
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError, Unreachable
 from streaming.shared.throttle_settings import RATE_KEYS
 from streaming.shared.topics import ensure_topics
@@ -213,7 +214,9 @@ def read_orders(settings: Settings, brokers: Collection[int] | None = None) -> R
     Raises:
         CommandError: the journal cannot be read.
     """
-    reader = consumer(settings.kafka, "rheostat-orders", isolation_level="read_committed")
+    reader = consumer(
+        settings.kafka, "rheostat-orders", isolation_level="read_committed", fetch_max_wait_ms=READ_ONCE_WAIT_MS
+    )
     try:
         return _read(reader, settings, brokers)
     except JournalError as error:

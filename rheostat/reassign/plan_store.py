@@ -23,6 +23,7 @@ from rheostat.errors import BadInputError, CommandError, UnreachableError
 from rheostat.orders.send import ACKNOWLEDGED_S_MAX, operator_text
 from streaming.shared.contract.bounds import TIMESTAMP_MS_MAX
 from streaming.shared.kafka import consumer
+from streaming.shared.kafka.clients import READ_ONCE_WAIT_MS
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError, Unreachable
 from streaming.shared.topics import ensure_topics
 from tuner.core.batch_limits import BatchLimits
@@ -179,7 +180,9 @@ def open_plan_reader(settings: Settings) -> Iterator[PlanReader]:
 @contextmanager
 def _open_consumer(settings: Settings) -> Iterator[KafkaConsumer]:
     try:
-        reader = consumer(settings.kafka, _CLIENT_ID, isolation_level="read_committed")
+        reader = consumer(
+            settings.kafka, _CLIENT_ID, isolation_level="read_committed", fetch_max_wait_ms=READ_ONCE_WAIT_MS
+        )
     except KAFKA_ERRORS as error:
         raise CommandError(f"The journal cannot be read, as the cluster does not answer: {error}.") from error
     try:

@@ -14,6 +14,7 @@ from rheostat.errors import BadInputError, CommandError
 from rheostat.replay.times import moment_text
 from rheostat.run.services import probe
 from streaming.shared.kafka import consumer
+from streaming.shared.kafka.clients import READ_ONCE_WAIT_MS
 from tuner.journal.bodies import OlderRecordError
 from tuner.journal.delta_stream import FRAME_EVERY_S
 from tuner.journal.input_log import inputs_topic_of
@@ -56,7 +57,9 @@ def from_cluster(settings: Settings, from_ms: int, to_ms: int) -> RecordedInputs
     probe(settings)
     topic = inputs_topic_of(settings.topic_names().journal)
     try:
-        reader = consumer(settings.kafka, "rheostat-replay", isolation_level="read_committed")
+        reader = consumer(
+            settings.kafka, "rheostat-replay", isolation_level="read_committed", fetch_max_wait_ms=READ_ONCE_WAIT_MS
+        )
     except KafkaError as error:
         raise CommandError(f"{topic} cannot be read: {type(error).__name__}: {error}") from error
     try:

@@ -17,6 +17,7 @@ from rheostat.config.settings import Settings
 from rheostat.errors import CommandError
 from rheostat.tuner_presence import running_tuners
 from streaming.shared.kafka import consumer
+from streaming.shared.kafka.clients import READ_ONCE_WAIT_MS
 from tuner.control.cordon.model import CordonMemory
 from tuner.control.log_dir.model import LogDirMemory
 from tuner.control.mutation_quota.state import MutationMemory
@@ -124,7 +125,12 @@ def read_journal_state(settings: Settings, counts: Mapping[str, int] = RING_SIZE
         CommandError: the journal cannot be read.
     """
     topics, follower = settings.topic_names(), JournalFollower(settings.cluster, counts)
-    reader = consumer(settings.kafka, "rheostat-status-journal", isolation_level="read_committed")
+    reader = consumer(
+        settings.kafka,
+        "rheostat-status-journal",
+        isolation_level="read_committed",
+        fetch_max_wait_ms=READ_ONCE_WAIT_MS,
+    )
     try:
         for record in read_journal(reader, topics.journal):
             follower.apply(record)

@@ -88,28 +88,3 @@ def test_reload_applies_new_ceiling_and_ignores_invalid_file(lab: Lab, tmp_path:
         assert len([line for line in run.lines() if line["event"] == "active"]) == 2
         assert "another tuner" not in run.said()
         assert run.end(signal.SIGTERM) == 0
-
-
-@pytest.mark.timeout(240)
-def test_log_level_changes_in_every_process_without_restart(lab: Lab, tmp_path: Path) -> None:
-    config = tmp_path / "rheostat.yaml"
-    settings = yaml.safe_load(lab_config(lab))
-    config.write_text(yaml.safe_dump(settings))
-    with running(*RHEOSTAT, "run", "--config", config, log=tmp_path / "run.log") as run:
-
-        def changed_in(level: str) -> set[str | None]:
-            return {line.get("part") for line in run.lines() if line["event"] == f"log.level is now {level}"}
-
-        def speaking() -> set[str | None]:
-            return {line.get("part") for line in run.lines() if not line["event"].startswith("part ")}
-
-        parts = {None, "collect", "stream", "tune", "learn"}  # None: the supervisor.
-        until(lambda: speaking() >= parts - {None}, WAIT_S_MAX, lambda: f"all parts run: {speaking()}")
-        for level in ("error", "info"):
-            config.write_text(yaml.safe_dump({**settings, "log": {"level": level}}))
-            run.process.send_signal(signal.SIGHUP)
-            until(
-                lambda level=level: changed_in(level) == parts, 30, lambda level=level: f"{level}: {changed_in(level)}"
-            )
-        assert [line for line in run.lines() if line["event"] == "part ended"] == []
-        assert run.end(signal.SIGTERM) == 0

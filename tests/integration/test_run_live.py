@@ -151,6 +151,7 @@ def test_run_becomes_ready_restarts_dead_processes_and_leaves_nothing(run: Runni
     assert all(parts.values()), parts
     assert len([p for p in run.descendants() if is_java(p)]) == 1  # Spark's; the tuner has none.
     until(lambda: events(run, "learn started"), LEARN_S_MAX, "learn runs")
+    assert_log_level_changes_without_restart(run, tmp_path / "rheostat.yaml")
     restarts = "a process ended and will be restarted"
     assert events(run, restarts) == []
 
@@ -180,6 +181,21 @@ def test_run_becomes_ready_restarts_dead_processes_and_leaves_nothing(run: Runni
     assert [line["part"] for line in events(run, "part stopped")] == ["tune", "stream", "collect", "learn"]
     assert list((tmp_path / "tmp").iterdir()) == []
     assert "Traceback" not in run.said()
+
+
+def assert_log_level_changes_without_restart(run: Running, config: Path) -> None:
+    """SIGHUP to the supervisor changes the log level of each part."""
+    settings = yaml.safe_load(config.read_text())
+    parts = {None, "collect", "stream", "tune", "learn"}  # None: the supervisor.
+
+    def changed_in(level: str) -> set[str | None]:
+        return {line.get("part") for line in events(run, f"log.level is now {level}")}
+
+    for level in ("error", "info"):
+        config.write_text(yaml.safe_dump({**settings, "log": {"level": level}}))
+        run.process.send_signal(signal.SIGHUP)
+        until(lambda level=level: changed_in(level) == parts, 60, f"each part has the log level {level}")  # type: ignore[misc]
+    assert events(run, "part ended") == []
 
 
 def test_killed_run_ends_its_processes(run: Running, port: int) -> None:

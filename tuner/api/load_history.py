@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import structlog
 
 from streaming.shared.kafka import KafkaSettings, consumer
+from streaming.shared.kafka.clients import READ_ONCE_WAIT_MS
 from tuner.journal.entries import RINGS, Entry, entry_or_none, entry_prefix
 from tuner.journal.topic_tail import KAFKA_ERRORS, TopicTail
 
@@ -21,7 +22,9 @@ def load_history(settings: KafkaSettings, topic: str, cluster: str, deliver: Cal
     entries: list[Entry] = []
     try:
         # Uncommitted entries belong to acts that were not performed.
-        reader = consumer(settings, "rheostat-tuner-history", isolation_level="read_committed")
+        reader = consumer(
+            settings, "rheostat-tuner-history", isolation_level="read_committed", fetch_max_wait_ms=READ_ONCE_WAIT_MS
+        )
         try:
             for record in TopicTail(reader, topic).read_recent(_RECORDS):
                 if record.value is not None and (record.key or b"").startswith(prefixes):

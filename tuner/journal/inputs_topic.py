@@ -9,6 +9,7 @@ from typing import Any
 import kafka.errors
 from kafka import KafkaConsumer, TopicPartition
 
+from streaming.shared.kafka.read_to_end import READ_POLL_MS
 from tuner.journal.topic_reader import SILENCE_S_MAX, JournalError
 
 
@@ -41,7 +42,7 @@ def read_inputs(consumer: KafkaConsumer, topic: str, since_ms: int | None, *, ba
                 raise JournalError(
                     f"{topic}: no record came for {SILENCE_S_MAX:.0f} s, and the topic was not read to its end"
                 )
-            for records in consumer.poll(timeout_ms=500).values():
+            for records in consumer.poll(timeout_ms=READ_POLL_MS).values():
                 for record in records:
                     deadline = time.monotonic() + SILENCE_S_MAX
                     yield record

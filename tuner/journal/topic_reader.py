@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import kafka.errors
 from kafka import KafkaConsumer, TopicPartition
 
+from streaming.shared.kafka.read_to_end import READ_POLL_MS
 from streaming.shared.kafka.unpacking import RefusedBatch, refused_batches
 from tuner.journal.orders_topic import is_order, orders_topic_of
 from tuner.journal.transactions import TRANSACTION_S_MAX
@@ -139,7 +140,7 @@ def _records(
                     f"{topic}: no record came for {SILENCE_S_MAX:.0f} s before the end of the topic: a transaction is open in it, "
                     "or its leader does not answer"
                 )
-            for records in consumer.poll(timeout_ms=500).values():
+            for records in consumer.poll(timeout_ms=READ_POLL_MS).values():
                 for record in records:
                     deadline = time.monotonic() + SILENCE_S_MAX
                     yield journal_record_of(record)

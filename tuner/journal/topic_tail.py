@@ -9,6 +9,8 @@ from typing import Any
 import kafka.errors
 from kafka import KafkaConsumer, TopicPartition
 
+from streaming.shared.kafka.read_to_end import READ_POLL_MS
+
 # How long a poll waits for a new fetch. A poll with timeout 0 returns only the records of the previous fetch, which may be none:
 # records written since then would arrive one poll later.
 ANSWER_MS = 50
@@ -91,7 +93,7 @@ class TopicTail:
         """Yields the records up to these offsets. Ends earlier if no record comes for ``_SILENCE_S_MAX``."""
         last_answer_s = time.monotonic()
         while any((self._consumer.position(p) or 0) < end for p, end in ends.items()):
-            batches = self._consumer.poll(timeout_ms=500)
+            batches = self._consumer.poll(timeout_ms=READ_POLL_MS)
             if batches:
                 last_answer_s = time.monotonic()
             elif time.monotonic() - last_answer_s > _SILENCE_S_MAX:

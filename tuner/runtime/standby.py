@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 from zlib import crc32
 
 import structlog
@@ -25,6 +25,7 @@ from tenacity import (
 
 from streaming.shared.contract import Topics
 from streaming.shared.kafka import KafkaSettings, consumer
+from streaming.shared.kafka.clients import READ_ONCE_WAIT_MS
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError
 from streaming.shared.kafka.unpacking import OnRefused, log_refused
 from streaming.shared.lease import Lease, lease_group
@@ -260,8 +261,8 @@ def used_by_tuner(topics: Topics, *, has_signals: bool = True) -> tuple[str, ...
     return (topics.signals, *topics.of_tuner) if has_signals else topics.of_tuner
 
 
-def journal_reader(kafka: KafkaSettings, on_refused: OnRefused = log_refused) -> KafkaConsumer:
-    """Returns a consumer that reads committed records of the journal."""
+def journal_reader(kafka: KafkaSettings, on_refused: OnRefused = log_refused, **extra: Any) -> KafkaConsumer:
+    """Returns a consumer that reads committed records of the journal; ``extra``: further settings of ``KafkaConsumer``."""
     # "read_committed": uncommitted records of a predecessor must be ignored. "none": if the journal ends before the known offset,
     # the consumer raises an error; with Kafka's default it would silently continue at the end.
     return consumer(
@@ -270,13 +271,14 @@ def journal_reader(kafka: KafkaSettings, on_refused: OnRefused = log_refused) ->
         on_refused=on_refused,
         isolation_level="read_committed",
         auto_offset_reset="none",
+        **extra,
     )
 
 
 def _recover(
     journal: KafkaJournal, kafka: KafkaSettings, outbox: Outbox | None, known: JournalKnowledge | None
 ) -> Memory:
-    reader = journal_reader(kafka)
+    reader = journal_reader(kafka, fetch_max_wait_ms=READ_ONCE_WAIT_MS)
     try:
         memory = journal.recover(reader, outbox, known)
     finally:

@@ -9,7 +9,8 @@ from typing import Any
 from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaTimeoutError
 
-_POLL_MS = 500
+# A poll that gets no records lasts this long, also if its fetches have shown the end of the topic meanwhile.
+READ_POLL_MS = 50
 _SILENCE_S_MAX = 10.0
 
 
@@ -31,7 +32,7 @@ def read_to_end(
         consumer.seek(partition, offset)
     answered_s = time.monotonic()
     while unread := [p for p, end in ends.items() if (consumer.position(p) or 0) < end]:
-        batches = consumer.poll(timeout_ms=_POLL_MS)
+        batches = consumer.poll(timeout_ms=READ_POLL_MS)
         if batches:
             answered_s = time.monotonic()
         elif time.monotonic() - answered_s > _SILENCE_S_MAX:

@@ -13,6 +13,7 @@ from structlog.testing import capture_logs
 
 import tuner.runtime.standby as module
 from streaming.shared.contract import Side, Topics
+from streaming.shared.kafka.clients import READ_ONCE_WAIT_MS
 from streaming.shared.kafka.cluster import ClusterError, Endpoint
 from streaming.shared.kafka.unpacking import RefusedBatch
 from streaming.shared.lease import lease_group
@@ -239,7 +240,12 @@ def test_recover_continues_after_records_read_ahead(rig: Rig, monkeypatch: pytes
     assert rig.standby.recover_memory(journal, settings(), Outbox(), known) == Memory()
     assert journal.known == "read"
     assert made == [
-        {"isolation_level": "read_committed", "auto_offset_reset": "none", "on_refused": module.log_refused}
+        {
+            "isolation_level": "read_committed",
+            "auto_offset_reset": "none",
+            "on_refused": module.log_refused,
+            "fetch_max_wait_ms": READ_ONCE_WAIT_MS,
+        }
     ]
     # Whether it may be used cannot be told now: it is not thrown away for that, nor used.
     journal, known = Journal(None), Ahead(ClusterError("nobody answers"))
