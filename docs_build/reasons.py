@@ -9,6 +9,7 @@ from typing import Any
 from docs_build.page import cell
 from tuner.control.cordon import reason_texts as cordon
 from tuner.control.cruise_control import reason_texts as cruise_control
+from tuner.control.leadership import reason_texts as leadership
 from tuner.control.log_dir import reason_texts as log_dir
 from tuner.control.mutation_quota import reason_texts as quota
 from tuner.control.reassignment import reason_texts as reassignment
@@ -77,6 +78,11 @@ SECTIONS: tuple[tuple[str, str, Mapping[Any, ReasonText]], ...] = (
         "With `tuner.cruise_control` each answer of Cruise Control gives one of these reasons. The number is how many partitions "
         "Cruise Control moves per broker at a time.",
         cruise_control.CRUISE_CONTROL_REASON_TEXTS,
+    ),
+    (
+        "Preferred leaders",
+        "While partitions lack their preferred leader, each decision about an election has one of these reasons.",
+        leadership.LEADERSHIP_REASON_TEXTS,
     ),
     (
         "Replication lag",

@@ -59,6 +59,7 @@ from tuner.wiring.cordon import cordon_controller
 from tuner.wiring.cruise_control import cruise_control_controller
 from tuner.wiring.external import tuner_webhooks, veto_watch
 from tuner.wiring.http import PortError, http_server
+from tuner.wiring.leadership import leadership_controller
 from tuner.wiring.log_dir import log_dir_controller
 from tuner.wiring.mutation_quota import mutation_quota_controller
 from tuner.wiring.readers import (
@@ -325,7 +326,8 @@ def _run_term(process: _Process, current: _Settings, read_ahead: ReadAhead | Non
         log_dirs = log_dir_controller(context, status.log_dirs)
         cruise_control = cruise_control_controller(context, status.cruise_control, throttles)
         lag = lag_monitor(context, status.lag)
-        controllers = Controllers(throttles, quotas, plans, log_dirs, lag, cordons, cruise_control)
+        leadership = leadership_controller(context, status.leadership)
+        controllers = Controllers(throttles, quotas, plans, log_dirs, lag, cordons, cruise_control, leadership)
         serve(
             controllers,
             status.throttles,
@@ -345,6 +347,7 @@ def _run_term(process: _Process, current: _Settings, read_ahead: ReadAhead | Non
         status.cordons.clear()
         status.lag.clear()
         status.cruise_control.clear()
+        status.leadership.clear()
         if journal.lost:
             process.leave_group()
     return True

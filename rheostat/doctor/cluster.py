@@ -129,6 +129,8 @@ def rights(client: ReassignmentClient, brokers: list[int], settings: Settings, *
                 f"Describe on Group {lease}", "see who carries out plans", lambda: client.may_describe(lease), groups
             ),
         ]
+    elif settings.tuner.leadership == "act":
+        writes.append(_RightTest("Alter on Cluster", "elect leaders (tuner.leadership: act)", client.may_alter))
     for test in reads:
         yield _test_right(test, settings.kafka)
 

@@ -17,6 +17,7 @@ from rheostat.doctor.cluster import connection, leases_of_shared_parts, names_on
 from rheostat.doctor.cordons import cordons
 from rheostat.doctor.findings import Finding, FindingVerdict
 from rheostat.doctor.kafka_version import kafka_version
+from rheostat.doctor.leadership import leadership
 from rheostat.doctor.leftovers import leftover_throttles, leftover_trials
 from rheostat.doctor.machine import machine, storage_of_stream
 from rheostat.doctor.source_records import format_of
@@ -67,6 +68,7 @@ def examine(settings: Settings, *, create: bool = False) -> Iterator[Finding]:
         yield from writers(client, settings, kafka, own_topics)
         yield from quota_window(client, sorted(brokers))
         yield from cordons(client, sorted(brokers), settings)
+        yield from leadership(client, brokers, settings)
         yield from leftover_throttles(client, settings)
         yield from leftover_trials(client, settings)
         for source in settings.stream.sources:

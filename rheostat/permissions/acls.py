@@ -124,7 +124,8 @@ def _clusters(settings: Settings) -> list[KafkaSettings]:
 def _resolved(role: Role, settings: Settings) -> Iterator[Permission]:
     """Yields the rights that these settings need, with the names of these settings."""
     for permission in role.permissions:
-        if permission.is_for_plans and not settings.tuner.reassign.enabled:
+        elects = settings.tuner.reassign.enabled or settings.tuner.leadership == "act"
+        if permission.is_for_plans_and_leaders and not elects:
             continue
         is_shared = permission.kind is ResourceKind.GROUP and permission.name in _GROUPS_OF_SHARED_PARTS
         cluster = settings.metrics_cluster if is_shared else settings.cluster

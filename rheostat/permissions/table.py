@@ -32,7 +32,7 @@ class Permission:
         name: the resource; ``<prefix>`` stands for topics.prefix, ``<cluster>`` for the setting `cluster`, ``*`` for all topics.
         purpose: what the rights are for, in Markdown.
         is_prefix: the rights are valid for each resource whose name begins with ``name``.
-        is_for_plans: not needed if tuner.reassign.enabled is false.
+        is_for_plans_and_leaders: not needed if tuner.reassign.enabled is false and tuner.leadership is not act.
     """
 
     operations: tuple[str, ...]
@@ -40,7 +40,7 @@ class Permission:
     name: str
     purpose: str
     is_prefix: bool = False
-    is_for_plans: bool = False
+    is_for_plans_and_leaders: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +61,13 @@ class Role:
     after: str = ""
 
 
-def _cluster(operations: str, purpose: str, *, is_for_plans: bool = False) -> Permission:
+def _cluster(operations: str, purpose: str, *, is_for_plans_and_leaders: bool = False) -> Permission:
     return Permission(
         operations=tuple(operations.split()),
         kind=ResourceKind.CLUSTER,
         name="",
         purpose=purpose,
-        is_for_plans=is_for_plans,
+        is_for_plans_and_leaders=is_for_plans_and_leaders,
     )
 
 
@@ -135,8 +135,9 @@ TUNE = Role(
         ),
         _cluster(
             "Alter",
-            "reassignments and elections of plans; not needed with `tuner.reassign.enabled: false`",
-            is_for_plans=True,
+            "reassignments and elections of plans, and elections with `tuner.leadership: act`; not needed with neither of them "
+            "(`tuner.reassign.enabled: false`)",
+            is_for_plans_and_leaders=True,
         ),
         _topic("Describe DescribeConfigs AlterConfigs", ALL, "throttled-replica lists; the create probe"),
         _topic("Read", f"{PREFIX}.signals", "signals"),

@@ -328,6 +328,11 @@ class TunerMetric:
     CRUISE_CONTROL_DECISIONS = _counter("rheostat_cruise_control_decisions_total", unit=Unit.COUNT, labels=_DECISION,
         meaning="Decisions about the concurrency of Cruise Control by action (hold_movements, set_movements) and reason.")
 
+    LEADERS_DISPLACED = _gauge("rheostat_partitions_without_preferred_leader", unit=Unit.COUNT, labels=_CLUSTER,
+        meaning="Partitions whose preferred replica is in sync and does not lead; absent with tuner.leadership: off.")
+    LEADERSHIP_DECISIONS = _counter("rheostat_leadership_decisions_total", unit=Unit.COUNT, labels=_DECISION,
+        meaning="Decisions about preferred leaders by action (hold_election, elect_leaders) and reason.")
+
     # -- plans of rheostat reassign ------------------------------------------------------------------------------------------
 
     PLAN_EXECUTOR_FAILED = _gauge("rheostat_plan_executor_failed", unit=Unit.TRUTH, labels=_CLUSTER,

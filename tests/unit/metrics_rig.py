@@ -36,6 +36,7 @@ from streaming.stream_metrics import registry_of as stream_registry_of
 from tuner.api.cruise_control_status_store import CruiseControlStatusStore
 from tuner.api.external_status_store import ExternalStatusStore
 from tuner.api.lag_status_store import LagStatusStore
+from tuner.api.leadership_status_store import LeadershipStatusStore
 from tuner.api.log_dir_status_store import LogDirStatusStore
 from tuner.api.metrics import make_registry
 from tuner.api.mutation_store import MutationStore
@@ -44,6 +45,8 @@ from tuner.api.quota_status_store import QuotaStatusStore
 from tuner.api.status_store import StatusStore
 from tuner.control.cruise_control.decision import CruiseControlReason, SetMovements
 from tuner.control.cruise_control.policy import Execution
+from tuner.control.leadership.decision import HoldElection, LeadershipReason
+from tuner.control.leadership.survey import LeaderSurvey
 from tuner.control.log_dir.decision import LogDirReason, SetLogDirRate
 from tuner.control.log_dir.model import LogDirMemory, LogDirRow, LogDirStep
 from tuner.control.log_dir.progress import CopyProgress
@@ -104,6 +107,7 @@ class Everything:
     lag: LagStatusStore = field(default_factory=lambda: LagStatusStore(CLUSTER))
     external: ExternalStatusStore = field(default_factory=lambda: ExternalStatusStore(CLUSTER))
     cruise_control: CruiseControlStatusStore = field(default_factory=lambda: CruiseControlStatusStore(CLUSTER))
+    leadership: LeadershipStatusStore = field(default_factory=lambda: LeadershipStatusStore(CLUSTER))
     counts: Counts = field(default_factory=Counts)
     stream: StreamCounts = field(default_factory=StreamCounts)
     learned: LearnCounts = field(default_factory=LearnCounts)
@@ -146,6 +150,7 @@ class Everything:
                 self.lag,
                 self.external,
                 self.cruise_control,
+                self.leadership,
             ),
         }
 
@@ -174,6 +179,9 @@ class Everything:
         execution = Execution("INTER_BROKER_REPLICA_MOVEMENT_TASK_IN_PROGRESS", "task", 5, 5)
         decision = SetMovements(5, 2, CruiseControlReason.FOLLOWS_THROTTLE, "text")
         self.cruise_control.record_movements(execution, decision)
+        self.leadership.record_election(
+            LeaderSurvey({1: (("orders", 0),)}), HoldElection(1, LeadershipReason.CATCHES_UP, "text")
+        )
         self._collected()
         self._streamed()
         self._learned()

@@ -12,6 +12,7 @@ from streaming.shared.process_metrics import installed_version
 from tuner.api import mutation_views, views
 from tuner.api.cordon_status_store import CordonStatusStore
 from tuner.api.lag_status_store import LagStatusStore, lag_json
+from tuner.api.leadership_status_store import LeadershipStatusStore
 from tuner.api.log_dir_status_store import LogDirStatusStore
 from tuner.api.mutation_store import MutationStore
 from tuner.api.observers import Observers
@@ -42,6 +43,7 @@ class ApiState:
         lag: LagStatusStore | None = None,
         weeks: WeekStore | None = None,
         cordons: CordonStatusStore | None = None,
+        leadership: LeadershipStatusStore | None = None,
         other_pages: OtherPages = (),
     ) -> None:
         """
@@ -52,6 +54,7 @@ class ApiState:
             lag: None: this tuner explains no lag.
             weeks: None: this tuner reads no history.
             cordons: None: this tuner does not watch cordons.
+            leadership: None: this tuner does not watch preferred leaders.
             other_pages: of the other clusters that this installation serves.
         """
         self._other_clusters = [{"cluster": cluster, "page": page} for cluster, page in other_pages]
@@ -63,6 +66,7 @@ class ApiState:
         self.lag = lag or LagStatusStore(observers.status.cluster)
         self.weeks = weeks or WeekStore(observers.status.cluster)
         self.cordons = cordons or CordonStatusStore()
+        self.leadership = leadership or LeadershipStatusStore(observers.status.cluster)
         self._rheostat_version = installed_version()
         self._snapshot_version: object = None
         self._snapshot: StatusSnapshot | None = None
@@ -178,4 +182,5 @@ class ApiState:
             "schedule": views.schedule_json(store.schedule),
             "log_dirs": self.log_dirs.as_json(),
             "cordons": self.cordons.as_json(),
+            "leadership": self.leadership.as_json(),
         }

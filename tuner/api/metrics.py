@@ -21,6 +21,7 @@ from tuner.api.expected_end import ends_at_ms
 from tuner.api.external_status_store import ExternalCollector, ExternalStatusStore
 from tuner.api.lag_families import lag_families
 from tuner.api.lag_status_store import LagCollector, LagStatusStore
+from tuner.api.leadership_status_store import LeadershipCollector, LeadershipStatusStore
 from tuner.api.log_dir_status_store import LogDirCollector, LogDirStatusStore
 from tuner.api.move_families import FetcherCollisions, move_families
 from tuner.api.mutation_families import MutationCollector
@@ -107,6 +108,7 @@ def make_registry(
     lag: LagStatusStore | None = None,
     external: ExternalStatusStore | None = None,
     cruise_control: CruiseControlStatusStore | None = None,
+    leadership: LeadershipStatusStore | None = None,
 ) -> CollectorRegistry:
     """Returns a registry with the collectors of throttles, mutation quotas, plans, log directories and lag.
 
@@ -118,6 +120,7 @@ def make_registry(
         lag: None if this tuner explains no lag.
         external: None if this tuner asks no checks and has no webhooks.
         cruise_control: None if this tuner does not ask Cruise Control.
+        leadership: None if this tuner does not watch preferred leaders.
     """
     registry = CollectorRegistry(auto_describe=False)
     registry.register(StatusCollector(store, quotas, plans))
@@ -134,6 +137,8 @@ def make_registry(
         registry.register(ExternalCollector(external))
     if cruise_control is not None:
         registry.register(CruiseControlCollector(cruise_control))
+    if leadership is not None:
+        registry.register(LeadershipCollector(leadership))
     if process_metrics is not None:
         registry.register(process_metrics)
     return registry

@@ -12,6 +12,8 @@ from tuner.api.quota_status_store import QuotaStatusStore
 from tuner.api.status_snapshot import StatusSnapshot
 from tuner.api.status_store import StatusStore
 from tuner.control.cordon.reason_texts import CORDON_REASON_TEXTS
+from tuner.control.cruise_control.reason_texts import CRUISE_CONTROL_REASON_TEXTS
+from tuner.control.leadership.reason_texts import LEADERSHIP_REASON_TEXTS
 from tuner.control.log_dir.reason_texts import LOG_DIR_REASON_TEXTS
 from tuner.control.mutation_quota.reason_texts import QUOTA_REASON_TEXTS
 from tuner.control.reassignment.reason_texts import (
@@ -105,6 +107,10 @@ def reason_meaning(kind: str, action: str, reason: str) -> str | None:
         texts = LOG_DIR_REASON_TEXTS
     elif action.endswith("_cordon"):
         texts = CORDON_REASON_TEXTS
+    elif action.endswith("_movements"):
+        texts = CRUISE_CONTROL_REASON_TEXTS
+    elif action in ("hold_election", "elect_leaders"):
+        texts = LEADERSHIP_REASON_TEXTS
     # The keys are string enumerations, which equal their values.
     text = texts.get(reason)
     return text.cause if text is not None else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tuner.control.cordon.reason_texts import CORDON_REASON_TEXTS
 from tuner.control.cruise_control.reason_texts import CRUISE_CONTROL_REASON_TEXTS
+from tuner.control.leadership.reason_texts import LEADERSHIP_REASON_TEXTS
 from tuner.control.log_dir.reason_texts import LOG_DIR_REASON_TEXTS
 from tuner.control.mutation_quota.reason_texts import QUOTA_REASON_TEXTS
 from tuner.control.reassignment.reason_texts import (
@@ -23,6 +24,7 @@ CATALOGUES = (
     LOG_DIR_REASON_TEXTS,
     CORDON_REASON_TEXTS,
     CRUISE_CONTROL_REASON_TEXTS,
+    LEADERSHIP_REASON_TEXTS,
     LAG_REASON_TEXTS,
 )
 # Controllers share some codes, such as `paused`.

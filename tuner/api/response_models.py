@@ -131,6 +131,16 @@ class CordonedBrokerBody(BaseModel):
     text: str
 
 
+class LeadershipBody(BaseModel):
+    partitions_without_preferred_leader: int | None = Field(description="null: the partitions cannot be read")
+    broker: int | None = Field(
+        description="the broker that waits for leaders; null: the decision concerns no single broker"
+    )
+    action: str
+    reason: str
+    text: str
+
+
 class LaggingBroker(BaseModel):
     broker: int = Field(description="the follower")
     reason: str = Field(description="the likely cause, one of the reasons of lag")
@@ -212,6 +222,7 @@ class Status(BaseModel):
     next: list[str] = Field(description="the tuner's next steps, in sentences")
     log_dirs: list[LogDirCopyBody] = Field(description="brokers that copy partitions between their log directories")
     cordons: list[CordonedBrokerBody] = Field(description="brokers with cordoned log directories (KIP-1066)")
+    leadership: LeadershipBody | None = Field(description="the newest decision about preferred leaders; null: none yet")
 
 
 class LargestPartitionBody(BaseModel):

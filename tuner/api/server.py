@@ -142,6 +142,7 @@ def _status(state: ApiState) -> dict[str, Any]:
         "quotas": state.quotas.as_json(),
         "log_dirs": state.log_dirs.as_json(),
         "cordons": state.cordons.as_json(),
+        "leadership": state.leadership.as_json(),
         "replication_lag": lag_json(state.lag.snapshot()),
     }
 

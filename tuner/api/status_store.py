@@ -42,8 +42,8 @@ from tuner.settings.schedule_periods import SettingsPeriod
 RECENT_EVENTS_MAX = 50
 _GROUPED_MAX = 200  # New decisions of a cycle that are grouped by event for the list of last decisions.
 THROTTLES, MUTATION_QUOTAS, PLANS, LOG_DIRS, CORDONS = "throttles", "mutation_quotas", "plans", "log_dirs", "cordons"
-REPLICATION_LAG, CRUISE_CONTROL = "replication_lag", "cruise_control"
-CONTROLLERS = (THROTTLES, MUTATION_QUOTAS, PLANS, LOG_DIRS, CORDONS, REPLICATION_LAG, CRUISE_CONTROL)
+REPLICATION_LAG, CRUISE_CONTROL, LEADERSHIP = "replication_lag", "cruise_control", "leadership"
+CONTROLLERS = (THROTTLES, MUTATION_QUOTAS, PLANS, LOG_DIRS, CORDONS, REPLICATION_LAG, CRUISE_CONTROL, LEADERSHIP)
 # After this many failed cycles in a row the tuner is not ready, as it does not control the throttles.
 FAILURES_IN_A_ROW_MAX = 3
 LOG_REPEAT_S = 60.0

@@ -14,6 +14,7 @@ from streaming.shared.lease import Lease
 from tuner.api.status_store import (
     CORDONS,
     CRUISE_CONTROL,
+    LEADERSHIP,
     LOG_DIRS,
     MUTATION_QUOTAS,
     PLANS,
@@ -25,6 +26,7 @@ from tuner.journal.kafka_journal import KafkaJournal
 from tuner.runtime.clock import Clock
 from tuner.runtime.cordon.loop import CordonController
 from tuner.runtime.cruise_control.loop import CruiseControlController
+from tuner.runtime.leadership.loop import LeadershipController
 from tuner.runtime.log_dir.loop import LogDirController
 from tuner.runtime.mutation_quota.loop import MutationQuotaController
 from tuner.runtime.reassignment.executor import ReassignmentExecutor
@@ -52,6 +54,7 @@ class Controllers:
     lag: LagMonitor | None = None
     cordons: CordonController | None = None
     cruise_control: CruiseControlController | None = None
+    leadership: LeadershipController | None = None
 
 
 def serve(
@@ -153,6 +156,8 @@ def run(
         optional_controllers.append(
             _OptionalController(CRUISE_CONTROL, cruise_control, "Cruise Control is left alone", status)
         )
+    if (leadership := controllers.leadership) is not None:
+        optional_controllers.append(_OptionalController(LEADERSHIP, leadership, "no leader is elected", status))
     due_s = clock.monotonic_s()
     was_ready: bool | None = None
     has_failed = False  # Since the last successful cycle.
@@ -225,7 +230,8 @@ class _OptionalController:
         | LogDirController
         | CordonController
         | LagMonitor
-        | CruiseControlController,
+        | CruiseControlController
+        | LeadershipController,
         effect: str,
         status: StatusStore,
     ) -> None:

@@ -84,6 +84,12 @@ class TunerSettings(BaseModel):
         "says what it would do and writes nothing for them; act, which needs an objective, throttles them like replicas that move, "
         "except those of partitions below min.insync.replicas; off ignores them",
     )
+    leadership: Literal["off", "watch", "act"] = Field(
+        default="watch",
+        description="what the tuner does about partitions that their preferred replica does not lead, where Kafka does not elect "
+        "it itself (auto.leader.rebalance.enable is false): watch says what it would do; act gives a broker its leaders back once "
+        "it has caught up, one group of partitions at a time, while the latency of its producers allows it; off ignores them",
+    )
     config_writes_per_s_max: float = Field(
         default=50.0,
         ge=1,

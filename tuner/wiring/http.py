@@ -55,6 +55,7 @@ def http_server(
         stores.lag,
         stores.external,
         stores.cruise_control,
+        stores.leadership,
     )
     try:
         app = make_app(
@@ -67,6 +68,7 @@ def http_server(
                 stores.lag,
                 stores.weeks,
                 stores.cordons,
+                stores.leadership,
                 other_pages,
             ),
             registry,

@@ -9,6 +9,7 @@ from tuner.api.cordon_status_store import CordonStatusStore
 from tuner.api.cruise_control_status_store import CruiseControlStatusStore
 from tuner.api.external_status_store import ExternalStatusStore
 from tuner.api.lag_status_store import LagStatusStore
+from tuner.api.leadership_status_store import LeadershipStatusStore
 from tuner.api.log_dir_status_store import LogDirStatusStore
 from tuner.api.mutation_store import MutationStore
 from tuner.api.observers import Observers
@@ -42,6 +43,7 @@ class StatusStores:
     weeks: WeekStore
     external: ExternalStatusStore
     cruise_control: CruiseControlStatusStore
+    leadership: LeadershipStatusStore
     observers: Observers
 
 
@@ -84,5 +86,6 @@ def status_stores(
         weeks=WeekStore(cluster),
         external=ExternalStatusStore(cluster),
         cruise_control=CruiseControlStatusStore(cluster),
+        leadership=LeadershipStatusStore(cluster),
         observers=Observers(throttles),
     )

@@ -31,7 +31,8 @@ NOT_THERE = {
     # No services outside rheostat are asked or told.
     "rheostat_veto_active", "rheostat_veto_unknown", "rheostat_veto_failures_total", "rheostat_webhook_deliveries_total",
     "rheostat_webhook_queue_length", "rheostat_cruise_control_answers", "rheostat_cruise_control_movements_per_broker",
-    "rheostat_cruise_control_decisions_total",
+    "rheostat_cruise_control_decisions_total", "rheostat_partitions_without_preferred_leader",
+    "rheostat_leadership_decisions_total",
 }  # fmt: skip
 # Of some brokers: what people have said of them, and the largest partitions.
 OF_SOME = {

@@ -19,10 +19,9 @@ from streaming.shared.contract import BrokerSignal
 from tuner.control.log_dir.decision import LogDirReason
 from tuner.control.throttle.diagnosis.bottleneck import BUSY_IDLE_RATIO
 from tuner.control.throttle.objective import ControlLimits
-from tuner.control.throttle.steering.latency_baseline import CLIENTS_BYTES_PER_S_MIN, produce_p99_ms
+from tuner.control.throttle.steering.latency_baseline import produce_p99_ms
 from tuner.control.throttle.steering.present_latency import PresentLatency, update_latency
 from tuner.core.broker_baseline import BrokerBaseline
-from tuner.core.latency_limit import LatencyLimit, LatencySource
 from tuner.core.value import value
 
 # Shares by which the rate changes in one step. A rise becomes smaller as the latency approaches its target.
@@ -74,24 +73,6 @@ def rate_bounds(written_bytes_per_s: float, limits: ControlLimits) -> RateBounds
     """Returns the bounds. The minimum is above the rate of new writes, as a lower rate would never end the copies."""
     lowest = max(limits.rate_bytes_per_s_min, limits.min_rate_over_steady_state * written_bytes_per_s)
     return RateBounds(min(lowest, limits.rate_bytes_per_s_max), limits.rate_bytes_per_s_max)
-
-
-def latency_ratio(law: LogDirLaw, signal: BrokerSignal, limit: LatencyLimit | None) -> float | None:
-    """Returns the current produce p99 ÷ its limit. With a baseline: the rise above the baseline ÷ the permitted rise.
-
-    The result is 0 if clients hardly write, and None if the latency or its limit is not known.
-    """
-    if signal.produce_p99_ms is None and signal.client_in_bytes_per_s is None:
-        return None
-    p99_ms = produce_p99_ms(signal)
-    if p99_ms == 0.0 and (signal.client_in_bytes_per_s or 0.0) >= CLIENTS_BYTES_PER_S_MIN:
-        return None
-    if p99_ms == 0.0:
-        return 0.0
-    if limit is None:
-        return None
-    is_fixed = limit.source is LatencySource.SETTINGS
-    return law.latency.p99_ms / limit.p99_ms_max if is_fixed else limit.rise_ratio(law.latency.p99_ms)
 
 
 def update_law(law: LogDirLaw, signal: BrokerSignal, baseline: BrokerBaseline | None) -> LogDirLaw:

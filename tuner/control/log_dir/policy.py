@@ -32,7 +32,6 @@ from tuner.control.log_dir.law import (
     LogDirLaw,
     RateBounds,
     first_rate,
-    latency_ratio,
     next_rate,
     rate_bounds,
     update_law,
@@ -40,6 +39,7 @@ from tuner.control.log_dir.law import (
 from tuner.control.log_dir.model import BrokerLogDirs, LogDirMemory, LogDirPolicy, LogDirRow, LogDirStep, LogDirView
 from tuner.control.log_dir.progress import CopyHistory, CopyProgress, add_read, measure_progress
 from tuner.control.throttle.state import OwnedRate
+from tuner.control.throttle.steering.latency_ratio import latency_ratio
 from tuner.core.cluster import ClusterUnreadable
 from tuner.core.freshness import Freshness, age_s, freshness
 
@@ -210,7 +210,7 @@ def _steer(case: _Case, memory: LogDirMemory) -> tuple[LogDirMemory, LogDirDecis
     if signal.sampled_at_ms > law.sampled_at_ms:
         law = update_law(law, signal, baseline)
     limit = policy.objective.latency_limit(baseline, law.latency.low_p99_ms)
-    ratio = latency_ratio(law, signal, limit)
+    ratio = latency_ratio(law.latency, signal, limit)
     if ratio is None:
         return memory, case.hold(LogDirReason.LOAD_NOT_MEASURED, "the produce latency is not measured")
     law, decision = _apply_law(case, law, signal, ratio)

@@ -20,12 +20,12 @@ from tuner.control.log_dir.law import (
     LogDirLaw,
     RateBounds,
     first_rate,
-    latency_ratio,
     next_rate,
     rate_bounds,
     update_law,
 )
 from tuner.control.throttle.objective import Objective
+from tuner.control.throttle.steering.latency_ratio import latency_ratio
 from tuner.core.broker_baseline import BrokerBaseline
 from tuner.core.latency_limit import LatencyLimit
 from tuner.core.throttle_limits import MB
@@ -52,7 +52,7 @@ WELL = 1 + FAST_RISE_MAX / 3  # At a latency of 40 % of the objective, two third
 )
 def test_next_rate_follows_clients_and_handlers(signal: BrokerSignal, rate: float, reason: LogDirReason) -> None:
     law = update_law(LogDirLaw(), signal, None)
-    ratio = latency_ratio(law, signal, LatencyLimit(OBJECTIVE_MS))
+    ratio = latency_ratio(law.latency, signal, LatencyLimit(OBJECTIVE_MS))
     assert ratio is not None
     found = next_rate(law, RATE, signal, ratio, BOUNDS, NOW_MS, LIMITS)
     assert (found.bytes_per_s, found.reason) == (round(rate), reason)
@@ -86,7 +86,7 @@ def test_rate_bounds_minimum_is_above_the_write_rate_and_never_above_the_ceiling
 def test_latency_ratio_unmeasured_latency_is_unknown(signal: object, measured: float | None) -> None:
     assert isinstance(signal, BrokerSignal)
     law = update_law(LogDirLaw(), signal, None)
-    assert latency_ratio(law, signal, LatencyLimit(OBJECTIVE_MS)) == measured
+    assert latency_ratio(law.latency, signal, LatencyLimit(OBJECTIVE_MS)) == measured
 
 
 def test_first_rate_is_half_of_the_traffic_or_the_minimum_if_clients_wait() -> None:
@@ -121,7 +121,7 @@ def test_law_on_a_disk_keeps_clients_within_their_objective_most_of_the_time() -
         p99_ms = 4.0 / (1.0 - use)
         signal = replace(copying_signal(float(rate), p99=p99_ms), sampled_at_ms=now_ms)
         law = update_law(law, signal, None)
-        ratio = latency_ratio(law, signal, LatencyLimit(OBJECTIVE_MS))
+        ratio = latency_ratio(law.latency, signal, LatencyLimit(OBJECTIVE_MS))
         assert ratio is not None
         law, rate, _ = next_rate(law, rate, signal, ratio, BOUNDS, now_ms, LIMITS)
         rates.append(rate)
@@ -137,5 +137,5 @@ def test_rise_counts_where_the_limit_follows_from_a_baseline() -> None:
     signal = copying_signal()
     law = update_law(LogDirLaw(), signal, None)
     limit = Objective().latency_limit(BrokerBaseline(law.latency.p99_ms), 0.0)
-    assert latency_ratio(law, signal, limit) == 0.0
-    assert latency_ratio(law, signal, None) is None
+    assert latency_ratio(law.latency, signal, limit) == 0.0
+    assert latency_ratio(law.latency, signal, None) is None

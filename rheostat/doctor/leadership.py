@@ -1,0 +1,44 @@
+"""Says whether Kafka or rheostat gives brokers their leaders back, and what it costs if Kafka does."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from rheostat.config.settings import Settings
+from rheostat.doctor.findings import Finding, FindingVerdict
+from streaming.shared import kafka_names
+from streaming.shared.kafka.cluster import ClusterClient, ClusterError
+from streaming.shared.kafka.leader_elections import electing_brokers
+from streaming.shared.short_lists import join_names
+
+_CHECK = "preferred leaders"
+_NAMED_MAX = 5
+_KEY = kafka_names.AUTO_LEADER_REBALANCE
+
+
+def leadership(client: ClusterClient, brokers: Collection[int], settings: Settings) -> Iterator[Finding]:
+    """Yields a finding, unless a setting cannot be read: other checks name that."""
+    try:
+        electing = electing_brokers(client, brokers)
+    except ClusterError:
+        return
+    if electing is None:
+        return
+    acts = settings.tuner.leadership == "act"
+    if not electing:
+        now = "rheostat elects them" if acts else "no program elects them until tuner.leadership is act"
+        yield Finding(_CHECK, FindingVerdict.OK, f"Kafka does not elect them ({_KEY} is false): {now}")
+        return
+    named = "all brokers" if len(electing) == len(brokers) else f"broker {join_names(sorted(electing), _NAMED_MAX)}"
+    found = (
+        f"Kafka elects them itself ({_KEY} is true on {named}): a broker that returns gets leaders back, all at once, while it "
+        "still copies its other partitions, and producers wait longer for it"
+    )
+    remedy = f"set {_KEY} to false on all brokers and controllers, and restart them"
+    if acts:
+        # The operator expects elections of rheostat, and there are none.
+        yield Finding(_CHECK, FindingVerdict.ADVICE, f"{found}. So rheostat elects none", remedy)
+    else:
+        yield Finding(
+            _CHECK, FindingVerdict.OK, f"{found}. To let rheostat do it, {remedy}, and set tuner.leadership: act"
+        )

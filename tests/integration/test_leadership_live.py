@@ -1,0 +1,150 @@
+"""Preferred leaders after a broker was away, on real brokers: by rheostat in groups, and by Kafka itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from dataclasses import replace
+from typing import TypeVar
+
+import pytest
+from lab_parts import rheostat, until
+from story_kit import make_topic
+
+from rheostat.lab.cluster import Lab, LabSpec
+from rheostat.lab.keeper import lab_config
+from streaming.shared.contract import BrokerSignal
+from streaming.shared.kafka.reassignments import ReassignmentClient
+from tuner.api.leadership_status_store import LeadershipStatusStore
+from tuner.control.leadership.policy import CAUGHT_UP_S, LeadershipLimits
+from tuner.control.throttle.objective import Objective
+from tuner.core.cluster import LiveCluster, Observation
+from tuner.core.operator_orders import Orders
+from tuner.journal.entries import Entry
+from tuner.runtime.clock import Clock
+from tuner.runtime.leadership.loop import EVERY_S, LeadershipController, LeadershipPorts
+
+T = TypeVar("T")
+PARTITIONS = 12
+RETURNING = 3
+STEP_S_MAX = 60.0
+
+
+class AtOnce:
+    def start(self, call: Callable[[], T], /) -> Future[T]:
+        answer: Future[T] = Future()
+        answer.set_result(call())
+        return answer
+
+
+class Rig:
+    """The controller with a real cluster. Only the clock and the signals are the test's."""
+
+    def __init__(self, client: ReassignmentClient) -> None:
+        self.client = client
+        self.p99_ms: float | None = None
+        self.entries: list[Entry] = []
+        self.now_s = 1_000_000.0
+        self.status = LeadershipStatusStore("lab")
+        ports = LeadershipPorts(
+            api=client,
+            caller=AtOnce(),
+            latest=self.latest,
+            orders=Orders,
+            vetoes=tuple,
+            journal=self.entries.extend,
+            write_refusal=lambda: None,
+            observer=self.status,
+        )
+        limits = LeadershipLimits(acts=True, objective=Objective(latency_ms=100.0), signal_age_s_max=30.0)
+        clock = Clock(lambda: self.now_s, lambda: self.now_s)
+        self.loop = LeadershipController(ports, limits, clock, dry_run=False)
+
+    def latest(self) -> Observation:
+        now_ms = round(self.now_s * 1000)
+        signal = BrokerSignal("lab", RETURNING, now_ms, now_ms, 6, 1.0, client_in_bytes_per_s=0.0)
+        if self.p99_ms is not None:
+            signal = replace(signal, client_in_bytes_per_s=1e6, produce_p99_ms=self.p99_ms)
+        brokers = frozenset(endpoint.node for endpoint in self.client.brokers())
+        return Observation(now_ms, LiveCluster(brokers), broker_signals={RETURNING: signal}, move_signals={})
+
+    def cycle(self) -> str:
+        """Runs one cycle and returns the reason of its decision."""
+        self.now_s += EVERY_S
+        for _ in range(4):  # Read, decide, elect, finish.
+            self.loop.tick()
+        body = self.status.as_json()
+        assert body is not None
+        return str(body["reason"])
+
+
+def led(client: ReassignmentClient) -> int:
+    return sum(state.leader == RETURNING for state in client.partitions(["orders"]))
+
+
+def is_in_sync(client: ReassignmentClient) -> bool:
+    states = client.partitions(["orders"])
+    return all(set(state.isr) == set(state.replicas) for state in states)
+
+
+@pytest.fixture
+def lab(request: pytest.FixtureRequest) -> Iterator[Lab]:
+    """Two brokers; all partitions prefer the one that returns."""
+    settings = {"leader.imbalance.check.interval.seconds": "1", **request.param}
+    with Lab(LabSpec(brokers=3, settings=settings)) as lab:
+        make_topic(lab, "orders", {p: [RETURNING, 1] for p in range(PARTITIONS)}, 1)
+        yield lab
+
+
+def restart(lab: Lab, client: ReassignmentClient) -> None:
+    lab.nodes[RETURNING].kill()
+    until(lambda: led(client) == 0, STEP_S_MAX, "the other broker leads")
+    lab.start_again(RETURNING)
+    until(lambda: is_in_sync(client), STEP_S_MAX, "all replicas are in sync")
+
+
+@pytest.mark.parametrize("lab", [{"auto.leader.rebalance.enable": "false"}], indirect=True)
+def test_returned_broker_gets_its_leaders_back_in_groups_while_clients_are_well(lab: Lab) -> None:
+    with ReassignmentClient(lab.kafka_settings(), "test") as client:
+        restart(lab, client)
+        rig = Rig(client)
+        began_s = rig.now_s
+        assert rig.cycle() == "just_caught_up"
+        while rig.cycle() == "just_caught_up":
+            pass
+        assert rig.now_s - began_s >= CAUGHT_UP_S
+        group = led(client)
+        assert 0 < group < PARTITIONS, "a part of the leaders is back"
+        assert [entry.kind for entry in rig.entries] == ["decision", "intent", "outcome"]
+
+        rig.p99_ms = 500.0
+        reasons = {rig.cycle() for _ in range(6)}
+        assert reasons == {"settling", "clients_wait"}
+        assert led(client) == group
+
+        rig.p99_ms = 20.0
+        for _ in range(2 * PARTITIONS):
+            rig.cycle()
+        assert led(client) == PARTITIONS
+        assert rig.cycle() == "leaders_in_place"
+        assert not [entry.failure for entry in rig.entries if entry.failure]
+
+
+@pytest.mark.parametrize("lab", [{"auto.leader.rebalance.enable": "true"}], indirect=True)
+def test_beside_kafkas_own_election_none_is_added_and_the_doctor_names_it(
+    lab: Lab, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    with ReassignmentClient(lab.kafka_settings(), "test") as client:
+        lab.nodes[RETURNING].kill()
+        until(lambda: led(client) == 0, STEP_S_MAX, "the other broker leads")
+        lab.start_again(RETURNING)
+        until(lambda: led(client) == PARTITIONS, STEP_S_MAX, "Kafka has elected all leaders at once")
+        rig = Rig(client)
+        assert rig.cycle() == "leaders_in_place"
+        assert rig.entries == []
+    config = tmp_path_factory.mktemp("doctor") / "rheostat.yaml"
+    config.write_text(lab_config(lab))
+    done = rheostat("doctor", "--config", config)
+    assert "Kafka elects them itself (auto.leader.rebalance.enable is true on all brokers)" in " ".join(
+        done.stdout.split()
+    )

@@ -1,0 +1,51 @@
+"""`rheostat doctor` about preferred leaders: who elects them, and what to change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from rheostat.config.settings import Settings
+from rheostat.doctor.findings import Finding, FindingVerdict
+from rheostat.doctor.leadership import leadership
+from streaming.shared.kafka.cluster import ClusterClient, ClusterError, ConfigValue
+
+
+def findings(values: dict[int, str | ClusterError | None], mode: str) -> list[Finding]:
+    class Client:
+        def broker_configs(self, brokers: Iterable[int], keys: Iterable[str]) -> dict[int, Any]:
+            (key,) = keys
+            answers: dict[int, Any] = {}
+            for broker in brokers:
+                value = values[broker]
+                known = {} if value is None else {key: ConfigValue(str(value), 4)}
+                answers[broker] = value if isinstance(value, ClusterError) else known
+            return answers
+
+    settings = cast("Settings", SimpleNamespace(tuner=SimpleNamespace(leadership=mode)))
+    return list(leadership(cast("ClusterClient", Client()), list(values), settings))
+
+
+@pytest.mark.parametrize(
+    ("values", "mode", "verdict", "texts"),
+    [
+        ({1: None, 2: None}, "watch", FindingVerdict.OK, ["is true on all brokers", "producers wait longer", "tuner.leadership: act"]),
+        ({1: "true", 2: "false"}, "act", FindingVerdict.ADVICE, ["is true on broker 1)", "So rheostat elects none"]),
+        ({1: "false", 2: "false"}, "act", FindingVerdict.OK, ["is false): rheostat elects them"]),
+        ({1: "false", 2: "false"}, "watch", FindingVerdict.OK, ["no program elects them until tuner.leadership is act"]),
+    ],
+)  # fmt: skip
+def test_finding_says_who_elects(
+    values: dict[int, str | ClusterError | None], mode: str, verdict: FindingVerdict, texts: list[str]
+) -> None:
+    (finding,) = findings(values, mode)
+    assert finding.verdict is verdict
+    assert [text for text in texts if text not in finding.found] == []
+    assert ("brokers and controllers" in finding.do) == (verdict is FindingVerdict.ADVICE)
+
+
+def test_unreadable_setting_is_left_to_other_checks() -> None:
+    assert findings({1: "true", 2: ClusterError("no right")}, "act") == []

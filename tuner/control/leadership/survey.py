@@ -1,0 +1,69 @@
+"""Finds the partitions that their preferred replica does not lead. The preferred replica is the first one in the list."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from streaming.shared.contract import TopicPartition
+
+
+class Partition(Protocol):
+    """A partition as Kafka describes it. The leader is −1 if there is none."""
+
+    @property
+    def topic(self) -> str: ...
+    @property
+    def partition(self) -> int: ...
+    @property
+    def leader(self) -> int: ...
+    @property
+    def replicas(self) -> Sequence[int]: ...
+    @property
+    def isr(self) -> Sequence[int]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderSurvey:
+    """The leaders of all partitions at one reading.
+
+    Attributes:
+        displaced: the partitions that an election would give back to a broker, by broker: its replica is the preferred one and in
+            sync, and another replica leads. A partition that is being reassigned is left out: its first replica may still change.
+        preferred: the number of partitions whose preferred replica is on the broker.
+        out_of_sync: the number of replicas outside the ISR, by broker.
+    """
+
+    displaced: Mapping[int, tuple[TopicPartition, ...]] = field(default_factory=dict)
+    preferred: Mapping[int, int] = field(default_factory=dict)
+    out_of_sync: Mapping[int, int] = field(default_factory=dict)
+
+    @property
+    def displaced_count(self) -> int:
+        return sum(map(len, self.displaced.values()))
+
+
+def survey_leaders(states: Iterable[Partition], adding: Mapping[TopicPartition, Collection[int]]) -> LeaderSurvey:
+    """Returns the survey of all partitions.
+
+    Args:
+        adding: the replicas that reassignments add, by partition. They are not expected to be in sync.
+    """
+    displaced: dict[int, list[TopicPartition]] = {}
+    preferred: Counter[int] = Counter()
+    out_of_sync: Counter[int] = Counter()
+    for state in states:
+        if not state.replicas:
+            continue
+        first = state.replicas[0]
+        preferred[first] += 1
+        if len(state.isr) < len(state.replicas):
+            out_of_sync.update(
+                set(state.replicas).difference(state.isr, adding.get((state.topic, state.partition), ()))
+            )
+        key = (state.topic, state.partition)
+        if state.leader not in (first, -1) and first in state.isr and key not in adding:
+            displaced.setdefault(first, []).append(key)
+    return LeaderSurvey({b: tuple(sorted(keys)) for b, keys in displaced.items()}, dict(preferred), dict(out_of_sync))
