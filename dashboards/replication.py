@@ -16,6 +16,7 @@ from dashboards.parts import (
     SECONDS,
     YELLOW,
     from_here_on,
+    grown,
     lines,
     make_dashboard,
     most,
@@ -134,6 +135,14 @@ def by_broker() -> list[timeseries.Panel]:
             COUNT,
             query(per_broker(TunerMetric.REPLICATION_LAG_ADDING), "broker {{broker}}"),
             axis="messages",
+        ).min(0),
+        lines(
+            "Partitions without their preferred leader",
+            "Partitions whose preferred replica is in sync and does not lead, as after the return of a broker, and the decisions "
+            "to elect it (`tuner.leadership`).",
+            COUNT,
+            query(most(TunerMetric.LEADERS_DISPLACED), "partitions"),
+            query(grown(TunerMetric.LEADERSHIP_DECISIONS, by="action, reason"), "{{action}}: {{reason}}"),
         ).min(0),
     ]
 

@@ -21,7 +21,7 @@ LEADERSHIP_REASON_TEXTS: Mapping[LeadershipReason, ReasonText] = MappingProxyTyp
             cause="each partition is led by its preferred replica, or that replica is not in sync", effect=_ELECTS_NONE
         ),
         LeadershipReason.KAFKA_ELECTS: ReasonText(
-            cause="Kafka itself elects preferred leaders (`auto.leader.rebalance.enable` is true)",
+            cause="preferred leaders are elected by Kafka itself (`auto.leader.rebalance.enable` is true)",
             effect=_ELECTS_NONE,
             advice="set `auto.leader.rebalance.enable` to false on brokers and controllers if rheostat should elect them",
         ),

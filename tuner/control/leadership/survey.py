@@ -10,7 +10,7 @@ from typing import Protocol
 from streaming.shared.contract import TopicPartition
 
 
-class Partition(Protocol):
+class LedPartition(Protocol):
     """A partition as Kafka describes it. The leader is −1 if there is none."""
 
     @property
@@ -45,7 +45,7 @@ class LeaderSurvey:
         return sum(map(len, self.displaced.values()))
 
 
-def survey_leaders(states: Iterable[Partition], adding: Mapping[TopicPartition, Collection[int]]) -> LeaderSurvey:
+def survey_leaders(states: Iterable[LedPartition], adding: Mapping[TopicPartition, Collection[int]]) -> LeaderSurvey:
     """Returns the survey of all partitions.
 
     Args:
