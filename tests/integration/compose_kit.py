@@ -62,16 +62,5 @@ class ComposeProject:
         text = self.inside("prometheus", "wget", "-q", "-O", "-", f"http://127.0.0.1:9090/api/v1/{path}")
         return None if text is None else json.loads(text)["data"]
 
-    def tuner_status(self) -> dict[str, Any]:
-        """Returns the answer of the demo tuner's API; empty while it does not answer."""
-        code = (
-            "import urllib.request as u; token = open('/opt/prepared/read-token').read().strip();"
-            "request = u.Request('http://127.0.0.1:9464/api/v1/status', headers={'authorization': 'Bearer ' + token});"
-            "print(u.urlopen(request, timeout=5).read().decode())"
-        )
-        text = self.inside("rheostat-demo", "python", "-c", code)
-        status: dict[str, Any] = {} if text is None else json.loads(text)
-        return status
-
     def logs(self, *services: str) -> str:
         return self.run("logs", "--no-color", "--no-log-prefix", "--tail", "200", *services).stdout

@@ -157,7 +157,7 @@ def scrape_times_ms(metrics: TopicReader, *, by_kafka: bool = False) -> dict[int
 
 
 def repeated_signals(signals: TopicReader) -> tuple[int, list[str]]:
-    """Returns the number of signals that are in the topic more than once, and the keys of those that a later record made worse.
+    """Returns the number of signals that are in the topic more than once, and those that a later record made worse, with the changed values.
 
     A later record may have more scrapes, for example the first of another collector in the same window. Otherwise it is equal.
     """
@@ -166,9 +166,10 @@ def repeated_signals(signals: TopicReader) -> tuple[int, list[str]]:
         values[key].append(value)
     repeated = {key: found for key, found in values.items() if len(found) > 1}
     worse = [
-        key
+        f"{key}: " + ", ".join(f"{name} {old.get(name)} → {new[name]}" for name in new if new[name] != old.get(name))
         for key, found in repeated.items()
-        if any(new != old and new["samples"] <= old["samples"] for old, new in pairwise(found))
+        for old, new in pairwise(found)
+        if new != old and new["samples"] <= old["samples"]
     ]
     return len(repeated), worse
 

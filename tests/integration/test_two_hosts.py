@@ -80,7 +80,7 @@ def check_records(signals: TopicReader, metrics: TopicReader, until_ms: int) -> 
         f"with worse values: {len(worse)}; windows lost: {len(lost)}"
     )
     assert min(steps_ms) >= INTERVAL_MS / 2 - 500, "two collectors have scraped at the same time"
-    assert worse == []
+    assert not worse, "\n".join(worse)
     assert lost == []
 
 
