@@ -32,7 +32,6 @@ def java(log: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
 
 
 @pytest.mark.campaign
-@pytest.mark.timeout(180)
 def test_broker_in_zookeeper_mode_is_refused_by_name(tmp_path: Path) -> None:
     jars = node_artifacts(resolve_artifacts(), check_kafka_version("3.9")).kafka_class_path
     zookeeper_port, port = free_ports(2)

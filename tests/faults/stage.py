@@ -19,6 +19,7 @@ import subprocess
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
@@ -275,7 +276,7 @@ class Stage:
             except (ClusterError, kafka.errors.KafkaError):
                 return None
 
-        found = self._told(until, look, timeout_s, what)
+        found = self._told(partial(until, is_bound=True), look, timeout_s, what)
         assert found is not None
         return found
 

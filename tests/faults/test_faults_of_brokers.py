@@ -21,7 +21,7 @@ Tell = Callable[[str, object], None]
 NOTICED = ("broker_down", "signals_missing", "signals_stale")
 NO_RECORD = "the journal accepts no record"
 
-pytestmark = [pytest.mark.campaign, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.campaign]
 
 
 def kill_broker(stage: Stage, broker: int) -> None:

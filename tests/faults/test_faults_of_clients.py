@@ -21,7 +21,7 @@ ATTACKED_S = 30.0  # Three times as long as the head of a request may take.
 HEAD_S_MAX, HANDSHAKE_S_MAX, SEEN_S = 10.0, 5.0, 4.0
 DESCRIPTORS_MAX, LOG_BYTES_MAX = 400, 200_000
 
-pytestmark = [pytest.mark.campaign, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.campaign]
 
 
 @pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])

@@ -34,7 +34,7 @@ EVERYTHING = (
     (ResourceType.TRANSACTIONAL_ID, "*"),
 )
 
-pytestmark = [pytest.mark.campaign, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.campaign]
 
 
 def active_controller(lab: Lab) -> int:

@@ -15,7 +15,7 @@ from rheostat.lab.keeper import lab_config
 from streaming.shared.kafka.cluster import ClusterError
 from streaming.shared.kafka.fetchers import FetcherClient
 
-pytestmark = [pytest.mark.campaign, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.campaign]
 
 KEY = "num.replica.fetchers"
 

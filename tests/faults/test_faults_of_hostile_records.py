@@ -23,7 +23,7 @@ INFINITE = b'{"v": 3, "at_ms": 1, "pause": null, "resumed_at_ms": 0, "overrides"
 HUGE = b"1" + b"0" * 400
 MENDED_S_MAX = 60.0  # A tuner that was killed counts as active for 20 s.
 
-pytestmark = [pytest.mark.campaign, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.campaign]
 
 
 def put(stage: Stage, topic: str, records: Iterable[tuple[bytes | None, bytes]]) -> None:

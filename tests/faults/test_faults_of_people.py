@@ -26,7 +26,7 @@ ORDERED, PERSONS = 400_000, 1_200_001
 BYSTANDER = (3, Side.LEADER)  # Holds what moves, and leads none of it.
 WATCHED_S = 0.5  # Between what stands and the look that sees it.
 
-pytestmark = [pytest.mark.campaign, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.campaign]
 
 
 def test_verify_during_a_move_keeps_throttles(make_stage: MakeStage, record_property: Tell) -> None:

@@ -87,7 +87,6 @@ def test_plan_of_200_partitions_survives_three_kills(lab: Lab, tmp_path: Path) -
     assert (ended.state.ending, dict(ended.state.dropped)) == ("done", {})
 
 
-@pytest.mark.timeout(400)
 def test_partitions_of_dead_target_wait_and_others_continue(lab: Lab, tmp_path: Path) -> None:
     before = {p: [1, 2] for p in range(24)}
     target = {p: [1, 4] if p < 8 else [3, 2] for p in before}

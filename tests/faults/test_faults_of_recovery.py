@@ -14,7 +14,7 @@ from streaming.shared.throttle_settings import LIST_KEYS, ThrottledReplicas
 
 Tell = Callable[[str, object], None]
 
-pytestmark = [pytest.mark.campaign, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.campaign]
 
 # Small fetches, one batch each: without a throttle the copy takes many seconds, so the tuner has time to act.
 BULK_BYTES, MEGABYTES = 4_000, 60

@@ -11,7 +11,7 @@ from tuner_process import Tuner
 
 Tell = Callable[[str, object], None]
 
-pytestmark = [pytest.mark.campaign, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.campaign]
 
 
 def wait_until_rate_falls(stage: Stage) -> str:

@@ -27,7 +27,7 @@ SILENT_S_MAX = 120.0
 # A write that is under way may end by its time-out; the next one goes through.
 LATE_S_MAX = ACK_S_MAX
 
-pytestmark = [pytest.mark.campaign, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.campaign]
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from stage import MakeStage
 
 Tell = Callable[[str, object], None]
 
-pytestmark = [pytest.mark.campaign, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.campaign]
 
 
 def test_deleted_journal_topic_stops_writes_and_is_recreated(make_stage: MakeStage, record_property: Tell) -> None:

@@ -14,7 +14,6 @@ Tell = Callable[[str, object], None]
 pytestmark = pytest.mark.campaign
 
 
-@pytest.mark.timeout(240)
 def test_suspended_leader_writes_nothing_after_it_wakes(make_stage: MakeStage, record_property: Tell) -> None:
     stage = make_stage("stopped", megabytes=40)
     leader, other = stage.start_two()
@@ -35,7 +34,6 @@ def two_ramps_ended(tuner: Tuner) -> bool:
     return sum(len(line.get("throttles", ["one"])) for line in ended) >= 2
 
 
-@pytest.mark.timeout(240)
 @pytest.mark.parametrize("steers", [True, False], ids=["law", "rescue"])
 def test_late_request_of_old_leader_is_recognised_and_corrected(
     steers: bool, make_stage: MakeStage, record_property: Tell

@@ -10,8 +10,6 @@ from stage import SOURCE, TAKE_OVER_S_MAX, MakeStage
 
 Tell = Callable[[str, object], None]
 
-pytestmark = pytest.mark.timeout(240)
-
 
 def test_throttle_changed_by_operator_is_left_alone(make_stage: MakeStage, record_property: Tell) -> None:
     stage = make_stage("operator")

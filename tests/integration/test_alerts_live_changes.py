@@ -28,7 +28,6 @@ HOURS = 330
 
 
 @pytest.mark.campaign
-@pytest.mark.timeout(120)
 def test_changes_in_the_history_fire_notices(tmp_path: Path) -> None:
     def change(broker: BrokerHistory, hour: int) -> BrokerHistory:
         lag = (broker.lag_sum_messages or 0.0) * (10 if hour == HOURS - 1 and broker.broker == 1 else 1)
@@ -52,7 +51,6 @@ def test_changes_in_the_history_fire_notices(tmp_path: Path) -> None:
 
 
 @pytest.mark.campaign
-@pytest.mark.timeout(120)
 def test_history_that_ended_hours_ago_fires_notice(tmp_path: Path) -> None:
     with _watched(LearnCounts(learned_to_s=time.time() - 4 * 3600), tmp_path) as ear:
         told = until(lambda: ear.heard("ProfilesStale"), 60, "old profiles are told")

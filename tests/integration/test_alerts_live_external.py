@@ -25,7 +25,6 @@ from external_kit import ExternalService
 
 
 @pytest.mark.campaign
-@pytest.mark.timeout(150)
 def test_silent_check_and_receiver_fire_alerts(tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("a secret\n")

@@ -27,7 +27,7 @@ from rheostat.lab.keeper import lab_config
 from rheostat.lab.node import free_ports
 from streaming.shared.kafka.cluster import ClusterClient
 
-pytestmark = [pytest.mark.campaign, pytest.mark.timeout(420)]
+pytestmark = [pytest.mark.campaign]
 
 USER, PASSWORD, TOPIC = "rheostat", "pw-rheostat", "orders"
 EVERYTHING = (

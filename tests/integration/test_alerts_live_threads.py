@@ -17,7 +17,6 @@ from streaming.shared.thread_watch import ThreadWatch
 
 
 @pytest.mark.campaign
-@pytest.mark.timeout(120)
 def test_thread_that_ends_by_an_error_fires_alert(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     watch, registry = ThreadWatch(), CollectorRegistry()
     monkeypatch.setattr(threading, "excepthook", watch.note)

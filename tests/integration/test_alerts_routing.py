@@ -52,7 +52,6 @@ def page() -> Iterator[Page]:
     made.close()
 
 
-@pytest.mark.timeout(120)
 def test_alerts_are_routed_silenced_and_resolved(page: Page, tmp_path: Path) -> None:
     def stalled(broker: int, cluster: str = "prod") -> str:
         return f'rheostat_move_stalled{{cluster="{cluster}",broker="{broker}"}}'

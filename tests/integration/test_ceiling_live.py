@@ -115,7 +115,6 @@ def leftovers(client: ClusterClient, topic: str) -> list[object]:
 
 
 @pytest.mark.campaign
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     ("ceiling", "n_bytes"), [(6 * MB, 132 * MB), (10 * MB, 240 * MB), (12 * MB, 264 * MB), (12 * MB, 600 * MB)]
 )

@@ -461,7 +461,12 @@ def test_hanging_nodes_delay_no_others_and_recover_soon(agents: Agents) -> None:
 
         healed.set()
         healed_ms = time.time() * 1000
-        until(lambda: all(watch.of(n) and watch.of(n)[-1].ts_ms > healed_ms for n in hanging), 10, "all are back")
+        until(
+            lambda: all(watch.of(n) and watch.of(n)[-1].ts_ms > healed_ms for n in hanging),
+            10,
+            "all are back",
+            is_bound=True,
+        )
         again = counts.rounds
         until(lambda: counts.rounds >= again + 4, 10, "four rounds")
         assert all(len([s for s in watch.of(n) if s.ts_ms > healed_ms]) >= 3 for n in hanging)

@@ -7,7 +7,6 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-import pytest
 from hosts_kit import Host, hosts, report, wait_for
 from kafka.admin import NewTopic
 from lab_parts import MakeLab
@@ -45,7 +44,6 @@ def test_collector_of_a_cluster_without_groups_measures_at_once(make_lab: MakeLa
         assert "acts without the lease" not in host.said()
 
 
-@pytest.mark.timeout(200)
 def test_collector_without_a_coordinator_waits_and_then_measures(make_lab: MakeLab, tmp_path: Path) -> None:
     lab = make_lab(LabSpec(brokers=2, settings={"offsets.topic.num.partitions": str(PARTITIONS)}))
     on_second = {partition: [2] for partition in range(PARTITIONS)}

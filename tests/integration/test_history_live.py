@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
-import pytest
 import yaml
 from kafka.admin import NewTopic
 from lab_parts import RHEOSTAT, Running, rheostat, running, until
@@ -95,7 +94,6 @@ def stopped(run: Running) -> None:
     assert "failed and will be retried" not in run.said()
 
 
-@pytest.mark.timeout(400)
 def test_stream_makes_history_and_repairs_it_after_restart(lab: Lab, tmp_path: Path) -> None:
     with ClusterClient(lab.kafka_settings(), "test") as client:
         ensure_topics(client, TOPICS)

@@ -174,7 +174,6 @@ def stage(lab: Lab, tmp_path: Path) -> Iterator[Stage]:
         yield made
 
 
-@pytest.mark.timeout(400)
 def test_copies_are_sped_up_survive_a_kill_and_leave_the_earlier_limit(stage: Stage) -> None:
     tuner = stage.start_tuner()
     stage.begin_copies(START)
@@ -204,7 +203,6 @@ def test_copies_are_sped_up_survive_a_kill_and_leave_the_earlier_limit(stage: St
     assert "relinquish_log_dir external_change" not in told
 
 
-@pytest.mark.timeout(400)
 def test_copies_are_slowed_while_clients_wait_and_a_release_restores(stage: Stage) -> None:
     stage.signals.p99_ms = SLOW_MS
     stage.start_tuner()
@@ -226,7 +224,6 @@ def test_copies_are_slowed_while_clients_wait_and_a_release_restores(stage: Stag
     assert program("resume", "--config", stage.config).returncode == 0
 
 
-@pytest.mark.timeout(200)
 def test_copies_are_only_reported_without_an_objective(lab: Lab, tmp_path: Path) -> None:
     with Stage(lab, tmp_path, rate_bytes_per_s_max=CEILING, rate_bytes_per_s_min=200_000, cycle_s=1) as stage:
         if not stage.copies():

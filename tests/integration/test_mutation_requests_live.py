@@ -118,7 +118,6 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Lab]:
         yield lab
 
 
-@pytest.mark.timeout(240)
 def test_active_controller_counts_forwarded_requests_in_their_own_version(cluster: Lab) -> None:
     first, second = cluster.bootstrap_servers.split(",")
     at_first = [creation(f"a{n}", 7) for n in range(5)] + [deletion(f"a{n}", 4) for n in range(3)] + [deletion("a3", 6)]

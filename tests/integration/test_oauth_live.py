@@ -229,7 +229,6 @@ def test_collector_survives_an_outage_of_the_token_endpoint(
 
 
 @pytest.mark.campaign
-@pytest.mark.timeout(420)
 def test_stream_logs_in_with_renewed_tokens(
     oauth_lab: Lab, signed: Papers, server: TokenServer, tmp_path: Path
 ) -> None:

@@ -36,7 +36,7 @@ from week_cases import history_week
 TOPICS = Topics.with_prefix(PREFIX)
 # One broker: a right is then effective everywhere as soon as it is anywhere.
 LAB = LabSpec(brokers=1, users={name: f"pw-{name}" for name in (*USERS, "stranger")})
-STARTED_S_MAX = 60.0
+STARTED_S_MAX = 180.0
 
 
 @pytest.fixture(scope="module", autouse=True)

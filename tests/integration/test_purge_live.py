@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
 from kafka.admin import NewTopic
 from lab_parts import RHEOSTAT, rheostat, running, until
 
@@ -93,7 +92,6 @@ def writing(lab: Lab, topic: str) -> Iterator[None]:
         sender.close(timeout=5)
 
 
-@pytest.mark.timeout(300)
 def test_purge_restores_settings_then_leaves_nothing(lab: Lab, tmp_path: Path) -> None:
     config = tmp_path / "rheostat.yaml"
     config.write_text(lab_config(lab))

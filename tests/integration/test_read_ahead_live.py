@@ -141,7 +141,6 @@ def test_recreated_journal_is_read_from_its_beginning(lab: Lab, client: ClusterC
 
 
 @pytest.mark.campaign
-@pytest.mark.timeout(300)
 def test_standby_takes_over_a_full_journal(lab: Lab, tmp_path: Path) -> None:
     """The journal is as long as after months of moves, just before its compaction."""
     topics = Topics.with_prefix("rheostat")

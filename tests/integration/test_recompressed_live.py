@@ -31,7 +31,7 @@ SAID_S_MAX = 40.0
 CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 PRODUCER = "org.apache.kafka.tools.ConsoleProducer"
 
-pytestmark = [pytest.mark.campaign, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.campaign]
 
 
 def read(lab: Lab) -> Memory:

@@ -9,7 +9,6 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 from lab_parts import RHEOSTAT, rheostat, running, until
 
@@ -29,7 +28,6 @@ def asked(port: int, path: str) -> str:
         return ""
 
 
-@pytest.mark.timeout(500)
 def test_reload_applies_new_ceiling_and_ignores_invalid_file(lab: Lab, tmp_path: Path) -> None:
     (port,) = free_ports(1)
     config = tmp_path / "rheostat.yaml"

@@ -296,7 +296,6 @@ def test_doctor_passes_with_minimal_rights(lab: Lab, tmp_path: Path) -> None:
 
 
 @pytest.mark.campaign
-@pytest.mark.timeout(500)  # Each of about 16 commands starts a JVM.
 def test_doctor_is_content_after_its_printed_commands(lab: Lab, tmp_path: Path) -> None:
     """Kafka's own tool runs the script that `doctor --print-acls` prints, for one user with all roles."""
     config = config_of(lab, PRINTED, tmp_path)

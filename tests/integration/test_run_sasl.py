@@ -24,8 +24,6 @@ USER, PASSWORD = "mover", 'a "quoted" \\ secret, it\'s'
 SCRAM = "SCRAM-SHA-512"
 READY_S_MAX = 240.0
 
-pytestmark = pytest.mark.timeout(420)  # On a busy machine Spark needs minutes to start.
-
 
 @pytest.fixture(scope="module")
 def signed(tmp_path_factory: pytest.TempPathFactory) -> Papers:

@@ -10,7 +10,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import pytest
 from lab_parts import RHEOSTAT, rheostat, running, until
 
 from rheostat.lab.cluster import Lab, LabSpec
@@ -30,7 +29,6 @@ def asked(port: int, path: str) -> str:
         return ""
 
 
-@pytest.mark.timeout(500)
 def test_rule_changes_ceiling_and_mode_and_ends(lab: Lab, tmp_path: Path) -> None:
     (port,) = free_ports(1)
     config = tmp_path / "rheostat.yaml"

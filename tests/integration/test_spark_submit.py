@@ -16,7 +16,7 @@ from lab_parts import rheostat, running, until
 from rheostat.jvm.java import find_java
 from rheostat.lab.cluster import Lab, LabSpec
 
-pytestmark = [pytest.mark.campaign, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.campaign]
 LAB = LabSpec(brokers=1)
 
 

@@ -92,7 +92,6 @@ def told(name: str, waits_s: Sequence[float]) -> str:
 
 
 @pytest.mark.campaign
-@pytest.mark.timeout(300)
 def test_only_listed_replica_delays_acknowledgements_at_its_end(lab: Lab) -> None:
     listed, unlisted = "listed", "unlisted"
     with ClusterClient(lab.kafka_settings(), "step-end") as client:

@@ -56,7 +56,6 @@ def latency_limit(rheostat: Running, broker: int) -> dict[str, Any]:
 
 
 @pytest.mark.campaign
-@pytest.mark.timeout(300)
 def test_throttled_move_is_sped_up_without_an_objective_or_a_capacity_in_the_settings() -> None:
     with Lab(LabSpec(brokers=3)) as lab, ClusterClient(lab.kafka_settings(), "test") as client:
         make_topic(lab, "orders", {p: [1, 2] for p in range(4)}, 600)

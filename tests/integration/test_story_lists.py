@@ -105,7 +105,6 @@ class ListObserver:
 # A minute and a half, most of it for data that outlast a tool's sweep: not in every `make test`. On a machine that others use
 # as well the parts alone may take two minutes to start.
 @pytest.mark.campaign
-@pytest.mark.timeout(480)
 def test_unthrottled_move_is_listed_exactly_and_leaves_nothing() -> None:
     with Lab(LabSpec(brokers=3)) as lab, ClusterClient(lab.kafka_settings(), "test") as client:
         make_topic(lab, "orders", {p: [1, 2] for p in range(2)}, 70)

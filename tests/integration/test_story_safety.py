@@ -32,7 +32,6 @@ def status_begins(rheostat: Running, words: str) -> bool:
 
 
 @pytest.mark.campaign
-@pytest.mark.timeout(300)
 def test_dry_run_writes_nothing_and_a_killed_tuner_leaves_nothing() -> None:
     with Lab(LabSpec(brokers=3)) as lab, ClusterClient(lab.kafka_settings(), "test") as client:
         make_topic(lab, "orders", {p: [1, 2] for p in range(4)}, 120)

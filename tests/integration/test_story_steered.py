@@ -42,7 +42,9 @@ def reassignment_in_rate(config: Path, broker: int) -> float:
     return float(part)
 
 
-@pytest.mark.timeout(400)
+# `make test` has the parts of it: test_replay_live.py steers a move on real brokers through a kill of the tuner, and
+# test_story_demo.py raises a throttle with every process as shipped.
+@pytest.mark.campaign
 def test_closed_loop_raises_a_move_and_leaves_nothing_after_kill() -> None:
     with Lab(LabSpec(brokers=3)) as lab, ClusterClient(lab.kafka_settings(), "test") as client:
         make_topic(lab, "orders", {p: [1, 2] for p in range(4)}, 400)

@@ -22,7 +22,7 @@ STORMS = ("storm-0", "storm-1")
 BEFORE, PERSONS = 900.0, 3.0
 STORM_S_MAX = 150.0
 
-pytestmark = [pytest.mark.campaign, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.campaign]
 
 
 def of(client_id: str) -> QuotaEntity:

@@ -22,7 +22,6 @@ GARBAGE = [b"not json at all", b"", b'{"v": 99, "cluster": "lab"}', b"\xff\xfe{}
 
 
 @pytest.mark.campaign
-@pytest.mark.timeout(240)
 def test_unthrottled_healthy_move_is_left_alone() -> None:
     with Lab(LabSpec(brokers=3)) as lab:
         make_topic(lab, "orders", {0: [1, 2]}, 120)

@@ -120,7 +120,6 @@ def test_pipeline_runs_on_executors_without_rheostat_installed(
 
 
 @pytest.mark.campaign
-@pytest.mark.timeout(420)
 def test_killed_worker_costs_no_record(lab: Lab, master: str, workers: list[Running], tmp_path: Path) -> None:
     with fed_stream(lab, tmp_path, master, SECURED) as fed:
         command = (*RHEOSTAT, "stream", "--config", fed.config)
@@ -141,7 +140,6 @@ def test_killed_worker_costs_no_record(lab: Lab, master: str, workers: list[Runn
 
 
 @pytest.mark.campaign
-@pytest.mark.timeout(500)
 def test_pipeline_runs_on_yarn(lab: Lab, tmp_path: Path) -> None:
     java, spark_home = find_java().executable, Path(pyspark.__file__).parent
     hadoop_jars = resolve_jars(Path(__file__).with_name("hadoop-ivy.xml"))["hadoop"]
@@ -173,7 +171,6 @@ def test_pipeline_runs_on_yarn(lab: Lab, tmp_path: Path) -> None:
 
 
 @pytest.mark.campaign
-@pytest.mark.timeout(300)
 def test_worker_of_another_spark_version_is_named(lab: Lab, standalone: Standalone, tmp_path: Path) -> None:
     standalone.start_master()
     jars = resolve_jars(Path(__file__).with_name("spark-4.1-ivy.xml"))["spark"]
@@ -190,7 +187,6 @@ def test_worker_of_another_spark_version_is_named(lab: Lab, standalone: Standalo
 
 
 @pytest.mark.campaign
-@pytest.mark.timeout(180)
 def test_master_that_does_not_answer_is_named(lab: Lab, tmp_path: Path) -> None:
     url = f"spark://127.0.0.1:{free_ports(1)[0]}"
     with fed_stream(lab, tmp_path, url, SECURED) as fed:

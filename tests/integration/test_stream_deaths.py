@@ -29,7 +29,6 @@ SPARK_S_MAX = 120.0
 JAVA = re.compile(r"^\s+at [\w.$]+\(|^Caused by: |Exception in thread", re.M)
 
 Mount = Callable[[str], Path]
-pytestmark = pytest.mark.timeout(400)
 
 
 @pytest.fixture

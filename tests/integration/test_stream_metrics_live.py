@@ -11,7 +11,6 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-import pytest
 import yaml
 from lab_parts import RHEOSTAT, running, until
 
@@ -32,7 +31,6 @@ GARBAGE, GARBAGE_EVERY_S = 24, 0.25
 NOT_THERE = re.compile(r"backlog|restart|history_(period_timestamp|job)")
 
 
-@pytest.mark.timeout(400)
 def test_stream_metrics_count_batches_and_rejects(lab: Lab, tmp_path: Path) -> None:
     (port,) = free_ports(1)
     settings = yaml.safe_load(lab_config(lab))

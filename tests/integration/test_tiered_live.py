@@ -25,7 +25,6 @@ RATES = {1: "leader.replication.throttled.rate", 2: "follower.replication.thrott
 LISTS = {"leader.replication.throttled.replicas": "*", "follower.replication.throttled.replicas": "*"}
 SLACK = 0.97  # A record takes some bytes more than its value.
 SKIPS_UPLOADED = "follower.fetch.last.tiered.offset.enable"
-pytestmark = pytest.mark.timeout(240)
 
 
 @pytest.fixture(scope="module")

@@ -114,7 +114,6 @@ def rate_stays(run: Running, stream: Stream, throttles: KafkaThrottles, duration
 
 
 @pytest.mark.campaign
-@pytest.mark.timeout(240)
 def test_query_of_prometheus_holds_a_running_move(lab: Lab, tmp_path: Path) -> None:
     (port,) = free_ports(1)
     file, secret = tmp_path / "rheostat.yaml", tmp_path / "secret"

@@ -39,13 +39,11 @@ def look_up(spark: SparkSession, client: Any) -> Any:
     return client.setupEndpointRefByURI(f"spark://MapOutputTracker@127.0.0.1:{port}")
 
 
-@pytest.mark.timeout(120)
 def test_rpc_refuses_a_client_without_the_secret(spark: SparkSession) -> None:
     with client_of(spark, authenticates=False) as client, pytest.raises(Py4JJavaError):
         look_up(spark, client)
 
 
-@pytest.mark.timeout(120)
 def test_rpc_accepts_a_client_with_the_secret(spark: SparkSession) -> None:
     with client_of(spark, authenticates=True) as client:
         assert look_up(spark, client).name() == "MapOutputTracker"

@@ -32,7 +32,6 @@ def until(what: str, probe: Callable[[], bool], supervisor: Supervisor, limit_s:
 
 
 @pytest.mark.campaign
-@pytest.mark.timeout(420)
 def test_operator_watches_a_real_rescue_and_pauses_it(browser: Browser) -> None:
     port = free_ports(1)[0]
     with Lab(LabSpec(brokers=3)) as lab, ClusterClient(lab.kafka_settings(), "test") as client:

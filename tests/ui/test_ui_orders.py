@@ -23,7 +23,6 @@ from tuner.journal.entries import Entry
 from tuner.journal.kafka_journal import KafkaJournal
 
 
-@pytest.mark.timeout(120)
 def test_page_order_is_recorded_and_keeps_command_orders(tmp_path: Path) -> None:
     file = tmp_path / "rheostat.yaml"
     with Lab(LabSpec(brokers=1)) as lab, ClusterClient(lab.kafka_settings(), "test") as client:
