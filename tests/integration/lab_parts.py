@@ -95,8 +95,9 @@ class Running:
         return self._log.read_text(errors="replace")
 
     def lines(self) -> list[dict[str, Any]]:
-        """Returns its log lines in JSON, without other output."""
-        return [json.loads(line) for line in self.said().splitlines() if line.startswith("{")]
+        """Returns its log lines in JSON, without other output, and without a line that it is still writing."""
+        lines = self.said().splitlines(keepends=True)
+        return [json.loads(line) for line in lines if line.startswith("{") and line.endswith("\n")]
 
     def descendants(self) -> list[psutil.Process]:
         try:
