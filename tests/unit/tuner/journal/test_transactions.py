@@ -192,7 +192,21 @@ def test_transactions_fenced_during_abort_cannot_write() -> None:
         journal.write(RECORDS)
     answered.set()
     with pytest.raises(ProducerUnusable, match="ProducerFencedError"):
-        journal.write(RECORDS)
+        write_once_the_abort_has_ended(journal)
+
+
+def write_once_the_abort_has_ended(journal: Transactions) -> None:
+    """Writes again while the abort, in its own thread, has not ended; for 30 s at most."""
+    until_s = time.monotonic() + 30.0
+    while True:
+        try:
+            journal.write(RECORDS)
+        except NotWritten as error:
+            if isinstance(error, ProducerUnusable) or time.monotonic() > until_s:
+                raise
+            threading.Event().wait(0.01)
+        else:
+            return
 
 
 def test_transactions_endless_commit_has_unknown_outcome() -> None:
