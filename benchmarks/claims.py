@@ -222,8 +222,8 @@ CLAIMS: Mapping[str, tuple[Claim, ...]] = {
         Claim("/metrics at 1,000 brokers, kB", _at_size(1_000, "page_kB"), at_most=2_000.0),
     ),
     "page": (
-        Claim("first view of the page, ms", _key("first_view_ms"), at_most=1_000.0),
-        Claim("update of the page, kB", _key("update_kb"), at_most=100.0),
+        Claim("first view of the page, ms", _key("first_view_ms"), at_most=500.0),
+        Claim("update of the page, kB", _key("update_kb"), at_most=50.0),
         Claim("API under load, p99, ms", _key("p99_ms"), at_most=50.0),
         Claim("decision cycle with viewers ÷ without", _key("cycle_ratio"), at_most=1.1),
     ),

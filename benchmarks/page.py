@@ -8,7 +8,9 @@ Cycles are timed in adjacent pairs, one with and one without load, in alternatin
 second to the next, so only neighbours are compared, and the result is the median of their ratios. The events and updates of a
 browser are part of the load. As many pairs are timed as there is time for, at most ``--rounds``.
 
-Bounds, at 1,000 brokers: first view within 1 s on this machine, an update of at most 100 KB, p99 of 50 ms at 50 requests/s, and a
+The first view and the update are those of the slowest and the largest view of the page.
+
+Bounds, at 1,000 brokers: first view within 0.5 s on this machine, an update of at most 50 KB, p99 of 50 ms at 50 requests/s, and a
 cycle at most a tenth longer.
 """
 
@@ -23,39 +25,43 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from benchmarks.pages.child import Child, TooLong
 from benchmarks.pages.load import Load
+from tuner.api.page_shells import VIEWS
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 BROKERS = 1_000
 REQUESTS_PER_S = 50.0
-VIEW_MS_MAX, UPDATE_KB_MAX, P99_MS_MAX, CYCLE_RATIO_MAX = 1_000.0, 100.0, 50.0, 1.10
+VIEW_MS_MAX, UPDATE_KB_MAX, P99_MS_MAX, CYCLE_RATIO_MAX = 500.0, 50.0, 50.0, 1.10
 _VIEWS = 5
 _OPENING = 3
 ROUNDS_MIN = 3
-# What the page asks for when a cycle has ended.
-UPDATE = (
-    "/api/v1/status",
-    "/page/now",
-    "/page/moves",
-    "/page/plans",
-    "/page/brokers",
-    "/page/decisions",
-    "/page/tenants",
-)
+# By view: what shows that it is complete.
+SHOWN = {
+    "/": ("#headline", "#decisions li"),
+    "/brokers": ("#brokers canvas",),
+}
 
 
 def update_kb(port: int, brokers: list[int]) -> float:
-    """Returns the size of everything that a page loads after a cycle, headers included; the events are a few bytes."""
+    """Returns the size of everything that the largest view loads after a cycle, headers included; the events are a few bytes."""
     newest_ms = _json(port, f"/api/v1/history?broker={brokers[0]}")["times_ms"]
     since_ms = newest_ms[-2] if len(newest_ms) > 1 else 0
     charts = f"/api/v1/history?since_ms={since_ms}&" + "&".join(f"broker={broker}" for broker in brokers)
-    return sum(_length(port, path) for path in (*UPDATE, charts)) / 1000
+    status = _length(port, "/api/v1/status")
+    by_view = {view.address: status + sum(_length(port, f"/page/{part}") for part in view.parts) for view in VIEWS}
+    by_view["/brokers"] += _length(port, charts)
+    return max(by_view.values()) / 1000
 
 
 def first_view_ms(port: int, ends_at_s: float) -> list[float] | None:
-    """Returns the times until headline, cards and charts are visible in a browser with an empty cache; None: there is no browser.
+    """Returns the times until the slower of two views is visible in a browser with an empty cache; None: there is no browser.
+
+    The views are Now with the headline and the decisions, and Brokers with the charts.
 
     Raises:
         TooLong: they are not visible at ``ends_at_s``, by time.monotonic().
@@ -70,20 +76,26 @@ def first_view_ms(port: int, ends_at_s: float) -> list[float] | None:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-dev-shm-usage"])
         for _ in range(_VIEWS + 1):
-            context = browser.new_context()
-            page = context.new_page()
-            page.set_default_timeout(max(1.0, 1000 * (ends_at_s - time.monotonic())))
-            began_s = time.perf_counter()
             try:
-                page.goto(f"http://127.0.0.1:{port}/", wait_until="commit")
-                for part in ("#headline", "#brokers canvas", "#decisions li"):
-                    page.wait_for_selector(part)
+                found.append(max(_shown_ms(browser, port, address, ends_at_s) for address in SHOWN))
             except NotThere as error:
                 raise TooLong(f"the page is not shown: {error}") from error
-            found.append(1000 * (time.perf_counter() - began_s))
-            context.close()
         browser.close()
     return found[1:]  # The first one is the browser's own beginning.
+
+
+def _shown_ms(browser: Browser, port: int, address: str, ends_at_s: float) -> float:
+    """Returns the time until one view is visible."""
+    context = browser.new_context()
+    page = context.new_page()
+    page.set_default_timeout(max(1.0, 1000 * (ends_at_s - time.monotonic())))
+    began_s = time.perf_counter()
+    page.goto(f"http://127.0.0.1:{port}{address}", wait_until="commit")
+    for part in SHOWN[address]:
+        page.wait_for_selector(part)
+    took_ms = 1000 * (time.perf_counter() - began_s)
+    context.close()
+    return took_ms
 
 
 def measure(brokers: int, rounds: int, seconds: float) -> dict[str, Any]:

@@ -104,8 +104,15 @@ def test_operator_watches_a_real_rescue_and_pauses_it(browser: Browser) -> None:
                 page.get_by_role("dialog").get_by_role("button", name="Resume", exact=True).click()
                 expect(page.locator("#said")).to_have_text("Resume: acknowledged.", timeout=30_000)
                 until("the stall is found and answered", shows("stalled_below_steady_state"), supervisor, 150)
-                expect(page.locator("#chart-1-leader canvas")).to_be_visible()
                 assert seat.axe() == []
+                page.goto(f"http://127.0.0.1:{port}/brokers?find=1")
+                expect(page.locator("#chart-1-leader canvas")).to_be_visible()
+                box = page.locator("#chart-1-leader .u-over").bounding_box()
+                assert box is not None
+                page.locator("#chart-1-leader .u-over").click(position={"x": box["width"] - 2, "y": 20})
+                expect(page.locator("#decision")).to_contain_text("stalled_below_steady_state")
+                assert seat.axe() == []
+                page.goto(f"http://127.0.0.1:{port}/")
                 until("the move ends", lambda: not client.reassignments(), supervisor, 150)
                 until("the page says so", lambda: headline.text_content() == "Nothing is moving.", supervisor, 30)
                 until("and that all is taken back", shows("move_ended"), supervisor, 60)

@@ -38,8 +38,8 @@ def open_page(browser: Browser) -> Iterator[OpenPage]:
     """Opens pages; at the end none may have had an error."""
     seats: list[Seat] = []
 
-    def made(tuner: SimulatedTuner, **how: object) -> Seat:
-        seats.append(Seat(browser, tuner.address, **how))  # type: ignore[arg-type]  # by name, whatever a test sets
+    def made(tuner: SimulatedTuner, path: str = "", **how: object) -> Seat:
+        seats.append(Seat(browser, tuner.address, path, **how))  # type: ignore[arg-type]  # by name, whatever a test sets
         return seats[-1]
 
     yield made
@@ -62,17 +62,90 @@ def test_page_shows_state_reason_and_end(open_tuner: SimulatedTuner, open_page: 
     expect(page.locator("#now")).to_contain_text("When the moves have ended: 6 throttles removed")
     expect(page.locator("#decisions li").first).to_be_visible()
     expect(page.locator("#decisions")).to_contain_text("is not above the 24.0 MB/s of steady-state replication")
-    expect(page.locator("#brokers .card")).to_have_count(3)
-    expect(page.locator("#brokers canvas")).to_have_count(6)
-    assert "throttle" in (page.locator("#chart-3-follower").get_attribute("aria-label") or "")
-    expect(page.locator("#tenants")).to_contain_text("tuner.mutation_quota is not set")
     expect(page.locator("#mode")).to_contain_text("Rescue. The tuner raises the throttle of a stalled move")
     expect(page.locator("#version")).to_have_text(f"rheostat {told(open_tuner)['version']}")
-    # The explanation of W and of the minimum rate is text, not a tooltip.
-    expect(page.locator("section", has=page.locator("#brokers"))).to_contain_text("1.2 × W, and at least")
     # A caller with read access sees no button for orders.
     assert page.locator("[data-order]:visible").count() == 0
     expect(page.locator("#who")).to_be_hidden()  # This tuner requires no token.
+
+
+def test_views_are_reached_by_links(open_tuner: SimulatedTuner, open_page: OpenPage) -> None:
+    page = open_page(open_tuner).page
+    page.get_by_role("link", name="Brokers", exact=True).click()
+    expect(page).to_have_url(re.compile("/brokers$"))
+    expect(page.locator("#brokers .card")).to_have_count(3)
+    expect(page.locator("#brokers canvas")).to_have_count(6)
+    assert "throttle" in (page.locator("#chart-3-follower").get_attribute("aria-label") or "")
+    # The explanation of W and of the minimum rate is text, not a tooltip.
+    expect(page.locator("section", has=page.locator("#brokers"))).to_contain_text("1.2 × W, and at least")
+    page.get_by_role("link", name="Controller and tenants").click()
+    expect(page.locator("#tenants")).to_contain_text("tuner.mutation_quota is not set")
+    expect(page.get_by_role("link", name="Controller and tenants")).to_have_attribute("aria-current", "page")
+    page.get_by_role("link", name="Moves and plans").click()
+    expect(page.locator("#plans")).to_contain_text("No plan is active")
+    expect(page).to_have_title(re.compile("Moves and plans · rheostat$"))
+    page.locator("#moves tbody a").first.click()
+    expect(page).to_have_url(re.compile(r"/brokers\?find=3$"))
+    expect(page.locator("#brokers .card")).to_have_count(1)
+
+
+def test_filters_are_in_the_address(guarded_tuner: SimulatedTuner, open_page: OpenPage) -> None:
+    """A link from a chat shows the same rows, also after the reader has entered a token."""
+    page = open_page(guarded_tuner, "/?broker=4&changes_only=true#decisions-title").page
+    give_token(page, READ_TOKEN)
+    search = page.get_by_role("search", name="Decisions")
+    expect(search.get_by_role("textbox", name="Broker")).to_have_value("4")
+    expect(search.get_by_label("only changes")).to_be_checked()
+    expect(page.locator("#decisions li").first).to_be_visible()
+    reason = page.locator("#decisions li .code").first.inner_text()
+    search.get_by_label("Reason").select_option(reason)
+    expect(page).to_have_url(re.compile(f"broker=4&reason={reason}&changes_only=true#decisions-title$"))
+    search.get_by_role("textbox", name="Broker").fill("")
+    search.get_by_role("textbox", name="Broker").press("Tab")
+    expect(page).to_have_url(re.compile(f"/\\?reason={reason}&"))
+
+
+def test_point_of_a_throttle_opens_its_decision(open_tuner: SimulatedTuner, open_page: OpenPage) -> None:
+    page = open_page(open_tuner, "/brokers?find=3").page
+    chart = page.locator("#chart-3-follower .u-over")
+    box = chart.bounding_box()
+    assert box is not None
+    chart.click(position={"x": 1, "y": 20})
+    expect(page.locator("#said")).to_contain_text("The tuner knows no change of this throttle before")
+    chart.click(position={"x": box["width"] - 2, "y": 20})
+    expect(page).to_have_url(re.compile(r"/decisions/\d+$"))
+    decision = page.locator("#decision")
+    expect(decision).to_contain_text("stalled_below_steady_state")
+    expect(decision.get_by_role("link", name="Broker 3")).to_have_attribute("href", "/brokers?find=3")
+    expect(decision.locator("dl")).to_contain_text("→")
+    expect(page.locator("#replay-command")).to_have_text(
+        re.compile(r"^rheostat replay --from \S+T\S+ --to \S+T\S+$")
+    )
+    page.get_by_text("What would have decided otherwise").click()
+    expect(decision).to_contain_text("broker_down")
+    expect(page.get_by_role("region", name="Inputs of this decision").locator("tbody tr").first).to_be_visible()
+    page.get_by_role("button", name="Copy").click()
+    expect(page.locator("#copied")).to_have_text(re.compile("Copied|Selected"))
+
+
+@pytest.mark.parametrize("path", ["/", "/moves", "/brokers", "/controller", "/decisions/0"])
+def test_view_passes_axe_and_fits_a_phone(open_tuner: SimulatedTuner, open_page: OpenPage, path: str) -> None:
+    show_lag(open_tuner)
+    for width, dark in ((1280, False), (390, True)):
+        seat = open_page(open_tuner, path, width=width, dark=dark)
+        expect(seat.page.locator("#link")).to_have_text("Live")
+        expect(seat.page.locator("main section div").first).not_to_contain_text("The page waits")
+        assert seat.axe() == []
+        assert seat.page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "wider than the screen"
+
+
+def test_page_without_scripts_leads_to_the_state_in_words(open_tuner: SimulatedTuner, browser: Browser) -> None:
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(open_tuner.address)
+    page.get_by_role("link", name="now", exact=True).click()
+    expect(page.locator("#headline")).to_contain_text("4 partitions are moving onto broker 3")
+    context.close()
 
 
 def told(tuner: SimulatedTuner) -> Any:
@@ -109,7 +182,7 @@ def show_lag(tuner: SimulatedTuner) -> None:
 
 
 def test_page_shows_lag_of_followers(open_tuner: SimulatedTuner, open_page: OpenPage) -> None:
-    page = open_page(open_tuner).page
+    page = open_page(open_tuner, "/brokers").page
     expect(page.locator("#replication")).to_contain_text("The tuner has no signal about replication lag.")
     show_lag(open_tuner)
     row = page.locator("#replication tbody tr")
@@ -156,7 +229,7 @@ def test_page_says_whether_latency_is_within_the_objective(open_tuner: Simulated
 
 
 def test_chart_shows_minimum_and_distant_ceiling(open_tuner: SimulatedTuner, open_page: OpenPage) -> None:
-    page = open_page(open_tuner).page
+    page = open_page(open_tuner, "/brokers").page
     chart = page.locator("#chart-3-follower")
     card = page.locator(".side", has=chart)
     edge = "getComputedStyle(document.querySelector('#chart-3-follower'), '::after').content"
@@ -180,7 +253,7 @@ def test_rates_in_charts_equal_those_of_the_server(open_tuner: SimulatedTuner, o
         10_050_000, 10_250_000, 10_750_000, 11_250_000, 1_125_000, 1_375_000, 100_500_000, 101_500_000, 999_500_000,
         1_200_000_000, 3.3e12, 7e15, -40_000, -11_250_000,
     ]  # fmt: skip
-    page = open_page(open_tuner).page
+    page = open_page(open_tuner, "/brokers").page
     expect(page.locator("#link")).to_have_text("Live")
     assert page.evaluate("rates => rates.map(units.rateText)", rates) == [rate_text(rate) for rate in rates]
 
@@ -190,7 +263,7 @@ def test_lowered_ceiling_is_drawn_from_the_time_of_change(open_tuner: SimulatedT
     for ceiling in (60e6, 60e6, 40e6):
         open_tuner.board.limits = replace(limits, rate_bytes_per_s_max=ceiling)
         open_tuner.advance(5)
-    page = open_page(open_tuner).page
+    page = open_page(open_tuner, "/brokers").page
     expect(page.locator("#chart-3-follower canvas")).to_be_visible()
     drawn = page.evaluate("charts.data('chart-3-follower').at(-1).slice(-3)")
     assert drawn == [60, 60, 40]
@@ -240,18 +313,25 @@ def test_page_shows_one_eta_per_plan(browser: Browser, open_tuner: SimulatedTune
     status = told(open_tuner)
     ends = f"done in about {span_text(status['eta_s'])}"
     expect(page.locator("#headline")).to_contain_text(ends)
-    expect(page.locator("#plans .how-far")).to_contain_text("copied:")
     text = page.locator("main").inner_text()
     assert text.count("done in about") == text.count(ends) == 1
     expect(page.locator("#moves")).not_to_contain_text("ends in")
     expect(page.locator("#now .wrong code")).to_have_text("rheostat reassign resume p")
     expect(page.locator("#now .wrong")).to_contain_text("what is `unpaired")
+    page.goto(f"{open_tuner.address}/moves?find=q")
+    expect(page.locator("#plans")).to_contain_text("No active plan has a name with “q”.")
+    page.goto(f"{open_tuner.address}/moves")
+    expect(page.locator("#plans .how-far")).to_contain_text("copied:")
+    expect(page.locator("main")).not_to_contain_text("done in about")
+    page.locator("#plans h3 a").click()
+    expect(page).to_have_url(re.compile(r"/moves\?find=p$"))
+    expect(page.locator("#plans article")).to_have_count(1)
     assert seat.wrong == []
     seat.close()
 
 
 def test_outdated_response_changes_no_chart(open_tuner: SimulatedTuner, open_page: OpenPage) -> None:
-    page = open_page(open_tuner).page
+    page = open_page(open_tuner, "/brokers").page
     expect(page.locator("#brokers canvas")).to_have_count(6)
     since = page.evaluate("""async () => {
       const given = [], paths = [];
@@ -279,7 +359,7 @@ def test_page_updates_by_itself(open_tuner: SimulatedTuner, open_page: OpenPage)
 
 
 def test_charts_survive_recreation_of_their_card(guarded_tuner: SimulatedTuner, open_page: OpenPage) -> None:
-    page = open_page(guarded_tuner).page
+    page = open_page(guarded_tuner, "/brokers").page
     give_token(page, READ_TOKEN)
     expect(page.locator("#brokers canvas").first).to_be_visible()
     before = page.locator("#chart-4-follower").get_attribute("aria-label")
@@ -360,7 +440,7 @@ def test_late_response_leaves_another_dialog_open(guarded_tuner: SimulatedTuner,
 
 
 def test_paging_past_the_end_keeps_the_last_page(open_tuner: SimulatedTuner, open_page: OpenPage) -> None:
-    page = open_page(open_tuner).page
+    page = open_page(open_tuner, "/brokers").page
     expect(page.locator("#brokers-shown")).to_contain_text("1 to 3 of 3")
     offset = page.locator("#brokers-asked [name=offset]")
     for _ in range(3):
@@ -380,7 +460,7 @@ def test_paging_past_the_end_keeps_the_last_page(open_tuner: SimulatedTuner, ope
 
 
 def test_operator_sets_and_ends_an_override_on_the_page(guarded_tuner: SimulatedTuner, open_page: OpenPage) -> None:
-    page = open_page(guarded_tuner).page
+    page = open_page(guarded_tuner, "/brokers").page
     give_token(page, OPERATE_TOKEN)
     page.get_by_role("button", name="Override broker 4").click()
     dialog = page.get_by_role("dialog")
@@ -395,13 +475,14 @@ def test_operator_sets_and_ends_an_override_on_the_page(guarded_tuner: Simulated
     dialog.get_by_role("button", name="Override", exact=True).click()
     expect(page.locator("#said")).to_contain_text("Override: recorded")
     guarded_tuner.advance(6)
+    expect(page.locator("#said")).to_have_text("Override: acknowledged.")
+    expect(page.locator("#brokers")).to_contain_text("overridden until")
+    page.get_by_role("link", name="Now", exact=True).click()
     expect(page.locator("#now")).to_contain_text(
         re.compile(r"Broker 4 follower throttle: 20\.0 MB/s by order of kim over HTTP.*, until .* UTC\.")
     )
     assert (page.locator("#now li", has_text="by order of").first.text_content() or "").count("until") == 1
     expect(page.locator("#now .pills")).to_contain_text("1 broker overridden")
-    expect(page.locator("#brokers")).to_contain_text("overridden until")
-    expect(page.locator("#said")).to_have_text("Override: acknowledged.")
     page.get_by_role("button", name="End the overrides of broker 4").click()
     dialog.get_by_role("button", name="End the override", exact=True).click()
     expect(page.locator("#said")).to_contain_text("recorded")
@@ -434,7 +515,7 @@ def test_operator_releases_everything_by_keyboard(guarded_tuner: SimulatedTuner,
 
 
 def test_page_filters_brokers_and_decisions(guarded_tuner: SimulatedTuner, open_page: OpenPage) -> None:
-    page = open_page(guarded_tuner).page
+    page = open_page(guarded_tuner, "/brokers").page
     give_token(page, READ_TOKEN)
     find = page.get_by_role("search", name="Brokers").get_by_label("Broker")
     find.fill("2")
@@ -443,6 +524,8 @@ def test_page_filters_brokers_and_decisions(guarded_tuner: SimulatedTuner, open_
     find.fill("99")
     find.press("Tab")
     expect(page.locator("#brokers")).to_contain_text("The tuner knows no broker 99.")
+    expect(page).to_have_url(re.compile(r"/brokers\?find=99$"))
+    page.get_by_role("link", name="Now", exact=True).click()
     page.get_by_role("search", name="Decisions").get_by_label("Reason").select_option("infeasible")
     expect(page.locator("#decisions")).to_have_text(re.compile("No decision matches the filter"))
     # And what there is of one kind: all of it, and nothing else.
@@ -471,15 +554,20 @@ def test_page_passes_axe(guarded_tuner: SimulatedTuner, open_page: OpenPage, wid
     view = QuotaView(round(guarded_tuner.now_s() * 1000), {})
     guarded_tuner.quotas.publish(view, QuotaStep(MutationMemory(), (said,), rows), MutationMemory(TotalRate(10.0)))
     show_lag(guarded_tuner)
-    seat = open_page(guarded_tuner, width=width, dark=dark)
+    seat = open_page(guarded_tuner, "/brokers", width=width, dark=dark)
     page = seat.page
     assert seat.axe() == []
     give_token(page, OPERATE_TOKEN)
     expect(page.locator("#brokers canvas").first).to_be_visible()
-    expect(page.locator("#tenants")).to_contain_text("<script>alert(1)</script>")
     expect(page.locator("#replication tbody tr")).to_have_count(1)
     assert seat.axe() == []
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "wider than the screen"
     page.get_by_role("button", name="Override…", exact=True).first.click()
     expect(page.get_by_role("dialog")).to_be_visible()
     assert seat.axe() == []
+    page.goto(f"{guarded_tuner.address}/controller")
+    expect(page.locator("#tenants")).to_contain_text("<script>alert(1)</script>")
+    assert seat.axe() == []
+    page.get_by_role("link", name="<script>alert(1)</script>").click()
+    expect(page.locator("#tenants tbody tr")).to_have_count(1)
+    expect(page.get_by_role("search", name="Tenants").get_by_role("textbox")).to_have_value("<script>alert(1)</script>")

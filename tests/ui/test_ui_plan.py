@@ -119,7 +119,9 @@ def test_page_follows_a_plan_from_first_to_last_step(browser: Browser, tmp_path:
         ):
             seats = {name: sat(browser, parts.port, *how) for name, how in SEATS.items()}
             page = seats["page-wide-light"].page
-            expect(page.locator("#plans")).to_contain_text("No plan is active")
+            plans = sat(browser, parts.port, 1280, 1000, False)
+            plans.page.get_by_role("link", name="Moves and plans").click()
+            expect(plans.page.locator("#plans")).to_contain_text("No plan is active")
             given = subprocess.run(
                 [*RHEOSTAT, "reassign", "start", plan, "-c", parts.config, "--measure-for", "0", "--yes", "--detach", "--partition-movements", "6"],
                 capture_output=True, text=True, timeout=90, check=False,
@@ -131,23 +133,28 @@ def test_page_follows_a_plan_from_first_to_last_step(browser: Browser, tmp_path:
                 return bool(found) and (found[0]["done_ratio"] or 0) > 0.3 and found[0]["eta_s"] is not None
 
             parts.until("a third of it is copied, and when it ends is known", well_under_way, 180)
-            shown = page.locator("#plans")
+            shown = plans.page.locator("#plans")
             expect(page.locator("#headline")).to_contain_text("done in about", timeout=20_000)
             expect(shown).to_contain_text(f"of {PARTITIONS} partitions have arrived")
             expect(shown).to_contain_text("at most 6 at a time")
             expect(shown).to_contain_text("copies onto 3")
             expect(page.locator("#headline")).to_contain_text("moving onto broker 3", timeout=20_000)
             for name, seat in seats.items():
+                seat.page.get_by_role("link", name="Brokers", exact=True).click()
                 expect(seat.page.locator("#brokers canvas").first).to_be_visible(timeout=30_000)
                 assert seat.page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "wider than the screen"
                 if os.environ.get("RHEOSTAT_SCREENSHOTS"):  # `make screenshots`
                     IMAGES.mkdir(parents=True, exist_ok=True)
                     seat.page.screenshot(path=IMAGES / f"{name}.png")
+                seat.page.get_by_role("link", name="Now", exact=True).click()
+            if os.environ.get("RHEOSTAT_SCREENSHOTS"):
+                plans.page.screenshot(path=IMAGES / "page-plans.png")
+            assert plans.axe() == []
             assert seats["page-wide-light"].axe() == []
             parts.until("the plan has ended", lambda: parts.asked("/api/v1/plans") and not parts.plans(), 240)
             expect(shown).to_contain_text("No plan is active", timeout=30_000)
             expect(page.locator("#headline")).to_have_text("Nothing is moving.", timeout=30_000)
             parts.until("all is taken back", lambda: (s := parts.asked("/api/v1/status")) and s["throttles"] == 0, 90)
-            for seat in seats.values():
+            for seat in (*seats.values(), plans):
                 seat.close()
                 assert [said for said in seat.wrong if "401" not in said] == []

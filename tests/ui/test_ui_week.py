@@ -50,7 +50,7 @@ def remember(tuner: SimulatedTuner, days: float = 7.0) -> None:
 
 def test_week_opens_from_the_broker_and_closes_by_keyboard(open_tuner: SimulatedTuner, open_page: OpenPage) -> None:
     remember(open_tuner)
-    page = open_page(open_tuner).page
+    page = open_page(open_tuner, "/brokers").page
     link = page.get_by_role("link", name="Week of broker 3")
     link.focus()
     page.keyboard.press("Enter")
@@ -68,7 +68,7 @@ def test_week_opens_from_the_broker_and_closes_by_keyboard(open_tuner: Simulated
 
 def test_charts_have_history_forecast_and_limits(open_tuner: SimulatedTuner, open_page: OpenPage) -> None:
     remember(open_tuner)
-    page = open_page(open_tuner, "/#week-3").page
+    page = open_page(open_tuner, "/brokers#week-3").page
     chart = page.locator("#week-in")
     expect(chart.locator("canvas")).to_be_visible()
     times, low, high, clients, _, forecast, capacity, _ = page.evaluate("week.data('week-in')")
@@ -93,7 +93,7 @@ def test_charts_have_history_forecast_and_limits(open_tuner: SimulatedTuner, ope
 
 def test_moves_are_shaded(open_tuner: SimulatedTuner, open_page: OpenPage) -> None:
     remember(open_tuner)
-    page = open_page(open_tuner, "/#week-3").page
+    page = open_page(open_tuner, "/brokers#week-3").page
     expect(page.locator("#week-in canvas")).to_be_visible()
     share = page.evaluate("""() => {
       const canvas = document.querySelector('#week-in canvas');
@@ -110,14 +110,14 @@ def test_moves_are_shaded(open_tuner: SimulatedTuner, open_page: OpenPage) -> No
 
 def test_short_history_leaves_a_day_to_the_forecast(open_tuner: SimulatedTuner, open_page: OpenPage) -> None:
     remember(open_tuner, days=0.25)
-    page = open_page(open_tuner, "/#week-3").page
+    page = open_page(open_tuner, "/brokers#week-3").page
     expect(page.locator("#week-in canvas")).to_be_visible()
     forecast = page.evaluate("week.data('week-in')")[5]
     assert sum(value is not None for value in forecast) == 24
 
 
 def test_empty_history_says_when_it_begins(open_tuner: SimulatedTuner, open_page: OpenPage) -> None:
-    seat = open_page(open_tuner, "/#week-3")
+    seat = open_page(open_tuner, "/brokers#week-3")
     expect(seat.page.locator("#week-said")).to_contain_text(
         "The history is empty. It begins about ten minutes after the stream starts"
     )
@@ -132,8 +132,14 @@ def test_empty_history_says_when_it_begins(open_tuner: SimulatedTuner, open_page
     expect(seat.page.locator("#week-said")).to_be_empty()
 
 
+def test_former_address_leads_to_the_week(open_tuner: SimulatedTuner, open_page: OpenPage) -> None:
+    page = open_page(open_tuner, "/#week-3").page
+    expect(page.get_by_role("dialog", name="Week of broker 3")).to_be_visible()
+    expect(page).to_have_url(re.compile("/brokers#week-3$"))
+
+
 def test_unknown_broker_is_named(open_tuner: SimulatedTuner, browser: Browser) -> None:
-    seat = Seat(browser, open_tuner.address, "/#week-99")
+    seat = Seat(browser, open_tuner.address, "/brokers#week-99")
     expect(seat.page.locator("#week-said")).to_contain_text("Broker 99 is not alive; alive are 1, 2, 3.")
     seat.close()
 
@@ -143,7 +149,7 @@ def test_week_passes_axe_and_fits_a_phone(
     open_tuner: SimulatedTuner, open_page: OpenPage, width: int, dark: bool
 ) -> None:
     remember(open_tuner)
-    seat = open_page(open_tuner, "/#week-3", width=width, dark=dark)
+    seat = open_page(open_tuner, "/brokers#week-3", width=width, dark=dark)
     expect(seat.page.locator("#week-latency canvas")).to_be_visible()
     assert seat.axe() == []
     assert seat.page.evaluate(

@@ -80,6 +80,11 @@ class ApiState:
         store = self.observers.status
         return self.observers.version, store.cycled_at_s, store.active
 
+    @property
+    def has_other_clusters(self) -> bool:
+        """Returns whether the settings file has further clusters, so that a command must name its cluster."""
+        return bool(self._other_clusters)
+
     def snapshot(self) -> StatusSnapshot:
         """Returns the snapshot of the newest cycle; it is built once per cycle."""
         version, snapshot = self.version(), self._snapshot

@@ -227,6 +227,11 @@ class RecordedJournal:
         self._decisions.add(entries)
 
 
+def time_of_number(number: int) -> int:
+    """Returns when the decision with this number was recorded (epoch, ms)."""
+    return number // _NUMBERS_PER_MS
+
+
 def throttles_of(entry: Entry) -> Iterator[tuple[int | None, str | None]]:
     """Yields the throttles (broker, side) that an entry is about."""
     yield entry.decision.get("broker"), entry.decision.get("side")

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from hashlib import sha256
-from pathlib import Path
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, HTTPException, Query
+from fastapi import APIRouter, Depends, Query
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import Response
 
 from streaming.shared.units import rate_text, size_text, span_text
 from tuner.api import broker_views, lag_views, mutation_texts, page_texts, sentences, views, week_texts
@@ -22,11 +20,12 @@ from tuner.api.access_guard import AccessGuard
 from tuner.api.api_state import ApiState
 from tuner.api.cordon_views import cordon_line
 from tuner.api.decision_rows import OUTCOMES, decision_json
+from tuner.api.decision_page import decision_values
 from tuner.api.decisions import DecisionFilter
 from tuner.api.lag_status_store import LagSnapshot, fetcher_matrix
 from tuner.api.log_dir_views import log_dir_line
+from tuner.api.page_shells import PAGE_FOLDER, DecisionNumber, add_open_routes
 from tuner.api.parameters import refuse_unknown_parameters
-from tuner.api.reason_codes import REASON_CODES
 from tuner.api.response_cache import StampSource, no_stamp
 from tuner.api.routes import page_json, plans_json, tenants_json
 from tuner.api.status_snapshot import StatusSnapshot
@@ -50,43 +49,19 @@ _PARTITION_STATES = {
     "dropped": "dropped from the plan",
 }
 _RUNBOOK_SECTION = re.compile(r"\b([A-Z][A-Za-z]+) in the runbook\b")
-_FOLDER = Path(__file__).parent / "page"
 Digits = Annotated[str, Query(pattern=r"^[0-9]{0,10}$")]
+Find = Annotated[str, Query(max_length=512)]  # A part of a name.
 
 
 def page_routes(state: ApiState, guard: AccessGuard) -> APIRouter:
-    """Returns the router with the shell, the runbook, the static files, and the parts of the page."""
+    """Returns the router with the shells of all views, the runbook, the static files, and the parts of the page."""
     router = APIRouter(include_in_schema=False)
     templates = _templates()
-    _add_open_routes(router, templates, needs_token=guard.needs_token)
+    add_open_routes(router, templates, needs_token=guard.needs_token)
     parts = APIRouter(prefix="/page", dependencies=[Depends(guard.read), Depends(refuse_unknown_parameters)])
     _add_parts(parts, state, templates)
     router.include_router(parts)
     return router
-
-
-def _add_open_routes(router: APIRouter, templates: Environment, *, needs_token: bool) -> None:
-    """Adds the routes without an access check: they return no data of the cluster."""
-    files = _files()
-    stamp = sha256(b"".join(body for _, (body, _) in sorted(files.items()))).hexdigest()[:12]
-    shell = templates.get_template("shell.html").render(stamp=stamp, reasons=REASON_CODES, needs_token=needs_token)
-    runbook = (_FOLDER / "runbook.html").read_bytes()
-
-    @router.get("/")
-    async def index() -> Response:
-        return HTMLResponse(shell)
-
-    @router.get("/runbook")
-    async def runbook_page() -> Response:
-        """Returns the runbook, which dashboards/runbook_page.py generates."""
-        return HTMLResponse(runbook)
-
-    @router.get("/static/{path:path}")
-    async def static(path: str) -> Response:
-        if path not in files:
-            raise HTTPException(404, "no such file")
-        body, kind = files[path]
-        return Response(body, media_type=kind, headers={"cache-control": "public, max-age=86400"})
 
 
 def _add_parts(parts: APIRouter, state: ApiState, templates: Environment) -> None:
@@ -105,7 +80,7 @@ def _add_parts(parts: APIRouter, state: ApiState, templates: Environment) -> Non
             further_stamp=further_stamp,
         )
 
-    store = state.observers.status
+    store, decisions_store = state.observers.status, state.observers.decisions
 
     @parts.get("/now")
     async def now() -> Response:
@@ -133,11 +108,11 @@ def _add_parts(parts: APIRouter, state: ApiState, templates: Environment) -> Non
         return part("moves.html", build, further_stamp=lambda: bool(state.plans.snapshot().plans))
 
     @parts.get("/plans")
-    async def plans() -> Response:
+    async def plans(find: Find = "") -> Response:
         def build() -> dict[str, Any]:
             snapshot = state.snapshot()
-            plans = plans_json(snapshot, state.plans.snapshot(), 0, _PLANS)
-            return {"p": plans, "waiting": page_texts.waiting_text(store, snapshot), "states": _PARTITION_STATES}
+            plans = plans_json(snapshot, state.plans.snapshot(), 0, _PLANS, find)
+            return {"p": plans, "find": find, "waiting": page_texts.waiting_text(store, snapshot), "states": _PARTITION_STATES}
 
         return part(
             "plans.html",
@@ -163,10 +138,9 @@ def _add_parts(parts: APIRouter, state: ApiState, templates: Environment) -> Non
         selection = DecisionFilter(
             broker=int(broker) if broker else None, reason=reason or None, changes_only=changes_only
         )
-        decisions = state.observers.decisions
 
         def build() -> dict[str, Any]:
-            rows, next_before = decisions.page(selection, _DECISIONS)
+            rows, next_before = decisions_store.page(selection, _DECISIONS)
             shown = [decision_json(row, inputs=False) for row in rows]
             for row in shown:
                 row["meaning"] = page_texts.reason_meaning(row["kind"], row["action"], row["reason"])
@@ -177,7 +151,16 @@ def _add_parts(parts: APIRouter, state: ApiState, templates: Environment) -> Non
                 "filtered": selection != DecisionFilter(),
             }
 
-        return part("decisions.html", build, further_stamp=decisions.revision)
+        return part("decisions.html", build, further_stamp=decisions_store.revision)
+
+    @parts.get("/decision/{number}")
+    async def decision(number: DecisionNumber) -> Response:
+        cluster = store.cluster if state.has_other_clusters else None
+        return part(
+            "decision.html",
+            lambda: decision_values(decisions_store, number, cluster),
+            further_stamp=lambda: (decisions_store.revision(), decisions_store.revision(steering_ticks=True)),
+        )
 
     @parts.get("/controller")
     async def controller() -> Response:
@@ -200,10 +183,10 @@ def _add_parts(parts: APIRouter, state: ApiState, templates: Environment) -> Non
         )
 
     @parts.get("/tenants")
-    async def tenants() -> Response:
+    async def tenants(find: Find = "") -> Response:
         def build() -> dict[str, Any]:
-            tenants = tenants_json(state.quotas.as_json(), 0, _TENANTS)
-            return {"t": tenants, "empty": page_texts.no_tenants_text(store, state.snapshot(), state.quotas)}
+            tenants = tenants_json(state.quotas.as_json(), 0, _TENANTS, find)
+            return {"t": tenants, "find": find, "empty": page_texts.no_tenants_text(store, state.snapshot(), state.quotas)}
 
         return part(
             "tenants.html",
@@ -256,20 +239,9 @@ def _last_page_offset(rows: Sequence[object]) -> int:
     return max(0, len(rows) - 1) // CARDS * CARDS
 
 
-def _files() -> dict[str, tuple[bytes, str]]:
-    """Returns the static files by path, with their media types. A requested path is only looked up here, never opened."""
-    root = _FOLDER / "static"
-    media_types = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml", ".txt": "text/plain"}
-    return {
-        path.relative_to(root).as_posix(): (path.read_bytes(), media_types[path.suffix])
-        for path in sorted(root.rglob("*"))
-        if path.suffix in media_types
-    }
-
-
 def _templates() -> Environment:
     environment = Environment(
-        loader=FileSystemLoader(_FOLDER / "templates"),
+        loader=FileSystemLoader(PAGE_FOLDER / "templates"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

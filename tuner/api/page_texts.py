@@ -86,8 +86,8 @@ def mode_line(status: Mapping[str, Any], *, is_standby: bool, closed_loop: bool)
     return ModeLine("Rescue", text, is_limited=False)
 
 
-def reason_meaning(kind: str, action: str, reason: str) -> str | None:
-    """Returns the meaning of a reason code from the catalogue of its controller; None if the catalogue has no such code.
+def reason_text(kind: str, action: str, reason: str) -> ReasonText | None:
+    """Returns the text of a reason code from the catalogue of its controller; None if the catalogue has no such code.
 
     The controllers share some codes, such as ``paused``.
 
@@ -112,7 +112,17 @@ def reason_meaning(kind: str, action: str, reason: str) -> str | None:
     elif action in ("hold_election", "elect_leaders"):
         texts = LEADERSHIP_REASON_TEXTS
     # The keys are string enumerations, which equal their values.
-    text = texts.get(reason)
+    return texts.get(reason)
+
+
+def is_throttle_reason(text: ReasonText | None) -> bool:
+    """Returns whether the text is from the catalogue of the throttle controller."""
+    return any(text is each for each in REASON_TEXTS.values())
+
+
+def reason_meaning(kind: str, action: str, reason: str) -> str | None:
+    """Returns the condition that a reason code stands for; None if its catalogue has no such code."""
+    text = reason_text(kind, action, reason)
     return text.cause if text is not None else None
 
 

@@ -305,11 +305,14 @@ def page_json(
     }
 
 
-def plans_json(snapshot: StatusSnapshot, plans: PlanSnapshot, offset: int, limit: int) -> dict[str, Any]:
+def plans_json(
+    snapshot: StatusSnapshot, plans: PlanSnapshot, offset: int, limit: int, find: str = ""
+) -> dict[str, Any]:
     """Returns one page of the active plans as JSON values.
 
     Args:
         snapshot: the last cycle, whose moves the expected end of each plan depends on.
+        find: only plans whose name contains this text.
     """
     limits = plan_views.limits_json(plans.limits) if plans.limits is not None else None
     etas_s = views.estimate_end(snapshot, plan_views.plan_progress(plans)).plans_eta_s
@@ -317,7 +320,8 @@ def plans_json(snapshot: StatusSnapshot, plans: PlanSnapshot, offset: int, limit
     def to_json(decision: PlanDecision) -> dict[str, Any]:
         return plan_views.plan_json(plans, decision, etas_s[decision.plan.id])
 
-    page = page_json("plans", plans.plans, offset, limit, to_json)
+    matching = [decision for decision in plans.plans if find in decision.plan.id]
+    page = page_json("plans", matching, offset, limit, to_json)
     return {
         "limits": limits,
         "observed_at_ms": plans.at_ms if plans.limits is not None else None,
@@ -328,11 +332,12 @@ def plans_json(snapshot: StatusSnapshot, plans: PlanSnapshot, offset: int, limit
     }
 
 
-def tenants_json(quotas: Mapping[str, Any] | None, offset: int, limit: int) -> dict[str, Any]:
+def tenants_json(quotas: Mapping[str, Any] | None, offset: int, limit: int, find: str = "") -> dict[str, Any]:
     """Returns one page of the tenants as JSON values.
 
     Args:
         quotas: as ``QuotaStatusStore.as_json`` returns them.
+        find: only tenants whose user or client-id contains this text.
     """
     if quotas is None:
         unknown = dict.fromkeys(("total_per_s", "pressure", "total_text", "observed_at_ms", "tenants", "next_offset"))
@@ -340,6 +345,8 @@ def tenants_json(quotas: Mapping[str, Any] | None, offset: int, limit: int) -> d
     rows = quotas["tenants"]
     if rows is None:
         return {"enabled": True, **quotas, "total": 0, "next_offset": None}
+    if find:
+        rows = [row for row in rows if find in (row["user"] or "") or find in (row["client_id"] or "")]
     by_demand = sorted(rows, key=lambda row: -row["demand_per_s"])
     throttled_first = sorted(by_demand, key=lambda row: not row["throttled"])  # The sort is stable.
     return {"enabled": True, **quotas, **page_json("tenants", throttled_first, offset, limit)}

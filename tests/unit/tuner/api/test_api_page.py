@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from api_rig import READ_TOKEN, WELL, Rig, entry, many_brokers
@@ -15,7 +16,13 @@ import tuner.api
 from streaming.shared.contract import Side
 from tuner.api import page_texts
 from tuner.api.page_routes import html_with_code
+from tuner.api.page_shells import VIEWS
 from tuner.api.status_store import STANDBY_REASON
+from tuner.control.mutation_quota.decision import QuotaReason, TenantShare
+from tuner.control.mutation_quota.entity import Tenant
+from tuner.control.mutation_quota.model import QuotaView
+from tuner.control.mutation_quota.policy import QuotaStep
+from tuner.control.mutation_quota.state import MutationMemory
 from tuner.control.throttle.state import Memory
 from tuner.core.cluster import ClusterUnreadable, Observation
 from tuner.core.controller import ControllerObjective
@@ -24,8 +31,8 @@ from tuner.core.throttle_limits import MB
 
 PAGE = Path(tuner.api.__file__).parent / "page"
 STATIC = PAGE / "static"
-SHELL = (PAGE / "templates" / "shell.html").read_text(encoding="utf-8")
-PARTS = ["now", "moves", "plans", "brokers", "replication", "decisions", "controller", "tenants"]
+SHELL = "".join(path.read_text(encoding="utf-8") for path in (PAGE / "templates").glob("*.html"))
+PARTS = ["now", "moves", "plans", "brokers", "replication", "decisions", "decision/7", "controller", "tenants"]
 
 
 @pytest.fixture
@@ -48,18 +55,19 @@ def test_vendored_files_have_version_and_licence() -> None:
     assert "MIT License" in (STATIC / "vendor" / "uplot-LICENSE.txt").read_text(encoding="utf-8")
 
 
-def test_every_link_of_the_shell_is_served_locally(rig: Rig) -> None:
-    shell = rig.get("/", None)
+@pytest.mark.parametrize("address", [*(view.address for view in VIEWS), "/decisions/7"])
+def test_every_link_of_a_view_is_served_locally(rig: Rig, address: str) -> None:
+    shell = rig.get(address, None)
     assert shell.status_code == 200
     asked = re.findall(r'(?:src|href)="([^"#]+)"', shell.text)
     files = [path for path in asked if path.startswith("/static/")]
-    assert len(files) >= 8
+    assert len(files) >= 6
     for path in files:
         answer = rig.get(path, None)
         assert answer.status_code == 200, path
         assert answer.headers["cache-control"] == "public, max-age=86400"
         assert answer.content
-    assert set(asked) - set(files) == {"/runbook"}
+    assert set(asked) - set(files) == {"/runbook", *(view.address for view in VIEWS)}
     assert rig.get("/runbook", None).status_code == 200
 
 
@@ -123,6 +131,22 @@ def test_page_of_thousand_brokers_has_twelve_cards_and_small_updates(rig: Rig) -
     sizes = [len(rig.get(f"/page/{part}").content) for part in PARTS]
     charts = rig.get(f"/api/v1/history?since_ms={NOW_MS - 1}&" + "&".join(f"broker={b}" for b in range(1, 13)))
     assert sum(sizes) + len(charts.content) + len(rig.get("/api/v1/status").content) <= 100_000
+
+
+def test_parts_find_plans_and_tenants_by_any_part_of_their_name(rig: Rig) -> None:
+    name = "<b>\u202e利用者" + "ß" * 240
+    shares = tuple(
+        TenantShare(Tenant(user), 5.0, True, 2.0, 2.0, QuotaReason.FAIR_SHARE, None) for user in ("reports", name)
+    )
+    step = QuotaStep(MutationMemory(), (), shares)
+    rig.quotas.publish(QuotaView(NOW_MS, {}), step, MutationMemory())
+    found = rig.get(f"/page/tenants?find={quote('利用')}").text
+    assert found.count("<tr") == 2
+    assert f'href="/controller?find={quote(name)}"' in found
+    assert "reports" not in found
+    assert "No tenant has a user or client-id with “nothing”." in rig.get("/page/tenants?find=nothing").text
+    assert rig.get(f"/page/tenants?find={'x' * 513}").status_code == 422
+    assert "No active plan has a name with “&lt;b&gt;”." in rig.get("/page/plans?find=%3Cb%3E").text
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ const charts = (() => {
   const KEPT = 180; // The tuner keeps the same number.
   const HEIGHT = 130;
   const drawn = new Map(); // Element id → uPlot.
+  let page = null;
   let known = { brokers: "", timesMs: [], rows: {}, maxRates: [], maxRate: null };
 
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
@@ -77,7 +78,22 @@ const charts = (() => {
     if (chart) {
       chart.setData(data);
       if (chart.width !== place.clientWidth) chart.setSize({ width: place.clientWidth, height: HEIGHT });
-    } else drawn.set(place.id, new uPlot(options(place.clientWidth), data, place));
+    } else {
+      const made = new uPlot(options(place.clientWidth), data, place);
+      made.over.addEventListener("click", (event) => openDecision(place, Math.round(made.posToVal(event.offsetX, "x") * 1000)));
+      drawn.set(place.id, made);
+    }
+  }
+
+  /* Opens the newest decision that had set this throttle at this time: one of a cycle, or one of the law's seconds. */
+  async function openDecision({ dataset: { broker, side } }, atMs) {
+    const path = `/api/v1/decisions?broker=${broker}&side=${side}&to_ms=${atMs}&limit=1&inputs=false`;
+    const answers = await Promise.all([page.ask(`${path}&changes_only=true`), page.ask(`${path}&steering_ticks=true`)]);
+    if (!answers.every((answer) => answer.ok)) return page.say("The tuner does not answer. Try again.");
+    const bodies = await Promise.all(answers.map((answer) => answer.json()));
+    const [newest] = bodies.flatMap((body) => body.decisions).sort((one, other) => other.at_ms - one.at_ms);
+    if (newest) location.assign(`/decisions/${newest.id}`);
+    else page.say(`The tuner knows no change of this throttle before ${clockText(atMs / 1000, 0)} UTC. For older ones use \`rheostat replay\`.`);
   }
 
   function describe(place, broker, side, data, maxRate, above) {
@@ -112,6 +128,7 @@ const charts = (() => {
     };
   }
 
+  addEventListener("rheostat-begin", (event) => (page = event.detail));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => drawn.forEach((chart) => chart.redraw()));
   addEventListener("resize", () =>
     drawn.forEach((chart, id) => chart.setSize({ width: document.getElementById(id)?.clientWidth || chart.width, height: HEIGHT })),

@@ -9,6 +9,7 @@ const rheostat = (() => {
   const AGAIN_MS = 10000; // A standby has no cycles, so it sends no events.
   const GATHER_MS = 250; // Events within this time lead to one update.
   const one = (selector) => document.querySelector(selector);
+  const title = document.title; // The view and the product.
   let status = null;
   let timer = null;
   let asking = false;
@@ -68,7 +69,7 @@ const rheostat = (() => {
       if (answer.ok) {
         status = await answer.json();
         one("#cluster").textContent = status.cluster;
-        document.title = `${status.moving_partitions ? `${status.moving_partitions} moving · ` : ""}${status.cluster} · rheostat`;
+        document.title = `${status.moving_partitions ? `${status.moving_partitions} moving · ` : ""}${status.cluster} · ${title}`;
         offerClusters(status.other_clusters);
         one("#version").textContent = `rheostat ${status.version}`;
         document.body.dataset.role = status.role;
@@ -143,9 +144,6 @@ const rheostat = (() => {
     document.body.addEventListener("htmx:responseError", (event) => {
       if (event.detail.xhr.status === 401) wantToken("");
     });
-    document.body.addEventListener("htmx:afterSettle", (event) => {
-      if (event.detail.target.id === "brokers") charts.draw(ask);
-    });
     document.addEventListener("visibilitychange", () => (document.hidden ? stream?.abort() : news(0)));
     one("#who").addEventListener("click", () => wantToken(""));
     one("#token form").addEventListener("submit", (event) => {
@@ -158,24 +156,9 @@ const rheostat = (() => {
       sessionStorage.removeItem(KEY);
       location.reload();
     });
-    const asked = one("#brokers-asked");
-    const brokers = () => htmx.trigger("#brokers", "brokers-asked");
-    asked.addEventListener("submit", (event) => event.preventDefault());
-    one("#decisions-asked").addEventListener("submit", (event) => event.preventDefault());
-    asked.elements.find.addEventListener("change", () => {
-      asked.elements.offset.value = "0";
-      brokers();
-    });
-    for (const button of asked.querySelectorAll("[data-page]")) {
-      button.addEventListener("click", () => {
-        const { cards, last } = one("#brokers-shown")?.dataset || { cards: "0", last: "0" };
-        const within = (offset) => Math.max(0, Math.min(offset, Number(last)));
-        asked.elements.offset.value = String(within(within(Number(asked.elements.offset.value)) + cards * button.dataset.page));
-        asked.elements.find.value = "";
-        brokers();
-      });
-    }
-    week.begin({ ask, write });
+    address.begin();
+    // The scripts of a view begin once its filters are those of the address.
+    dispatchEvent(new CustomEvent("rheostat-begin", { detail: { ask, write, say } }));
     orders.begin({ ask, say, news, write, status: () => status });
     listen();
   }

@@ -238,5 +238,6 @@ const week = (() => {
     open();
   }
 
-  return { begin, data: (id) => drawn.get(id)?.data };
+  addEventListener("rheostat-begin", (event) => begin(event.detail));
+  return { data: (id) => drawn.get(id)?.data };
 })();

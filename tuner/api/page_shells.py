@@ -1,0 +1,88 @@
+"""The open routes of the status page: a shell for each view, the runbook and the static files. None returns data of the cluster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path as FilePath
+from typing import Annotated, Any
+
+from fastapi import APIRouter, HTTPException, Path
+from jinja2 import Environment
+from starlette.responses import HTMLResponse, Response
+
+from tuner.api.reason_codes import REASON_CODES
+
+PAGE_FOLDER = FilePath(__file__).parent / "page"
+DecisionNumber = Annotated[int, Path(ge=0, le=2**53, description="the id of a decision")]
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One view of the page.
+
+    Attributes:
+        template: the file that extends ``shell.html``.
+        parts: the parts that the view loads from ``/page/...``, for browsers without JavaScript.
+    """
+
+    address: str
+    title: str
+    template: str
+    parts: tuple[str, ...]
+
+
+VIEWS = (
+    View("/", "Now", "view_now.html", ("now", "moves", "decisions")),
+    View("/moves", "Moves and plans", "view_moves.html", ("moves", "plans")),
+    View("/brokers", "Brokers", "view_brokers.html", ("brokers", "replication")),
+    View("/controller", "Controller and tenants", "view_controller.html", ("controller", "tenants")),
+)
+
+
+def add_open_routes(router: APIRouter, templates: Environment, *, needs_token: bool) -> None:
+    """Adds the routes without an access check."""
+    files = _files()
+    stamp = sha256(b"".join(body for _, (body, _) in sorted(files.items()))).hexdigest()[:12]
+    runbook = (PAGE_FOLDER / "runbook.html").read_bytes()
+
+    def shell(template: str, view: View | None, **values: Any) -> str:
+        return templates.get_template(template).render(
+            stamp=stamp, views=VIEWS, view=view, reasons=REASON_CODES, needs_token=needs_token, **values
+        )
+
+    for view in VIEWS:
+        _add_view(router, view.address, shell(view.template, view))
+
+    @router.get("/decisions/{number}")
+    async def decision(number: DecisionNumber) -> Response:
+        return HTMLResponse(shell("view_decision.html", None, number=number))
+
+    @router.get("/runbook")
+    async def runbook_page() -> Response:
+        """Returns the runbook, which dashboards/runbook_page.py generates."""
+        return HTMLResponse(runbook)
+
+    @router.get("/static/{path:path}")
+    async def static(path: str) -> Response:
+        if path not in files:
+            raise HTTPException(404, "no such file")
+        body, kind = files[path]
+        return Response(body, media_type=kind, headers={"cache-control": "public, max-age=86400"})
+
+
+def _add_view(router: APIRouter, address: str, shell: str) -> None:
+    @router.get(address)
+    async def view() -> Response:
+        return HTMLResponse(shell)
+
+
+def _files() -> dict[str, tuple[bytes, str]]:
+    """Returns the static files by path, with their media types. A requested path is only looked up here, never opened."""
+    root = PAGE_FOLDER / "static"
+    media_types = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml", ".txt": "text/plain"}
+    return {
+        path.relative_to(root).as_posix(): (path.read_bytes(), media_types[path.suffix])
+        for path in sorted(root.rglob("*"))
+        if path.suffix in media_types
+    }
