@@ -110,7 +110,7 @@ def test_operator_watches_a_real_rescue_and_pauses_it(browser: Browser) -> None:
                 box = page.locator("#chart-1-leader .u-over").bounding_box()
                 assert box is not None
                 page.locator("#chart-1-leader .u-over").click(position={"x": box["width"] - 2, "y": 20})
-                expect(page.locator("#decision")).to_contain_text("stalled_below_steady_state")
+                expect(page.locator("#decision")).to_contain_text("Broker 1, leader")
                 assert seat.axe() == []
                 page.goto(f"http://127.0.0.1:{port}/")
                 until("the move ends", lambda: not client.reassignments(), supervisor, 150)

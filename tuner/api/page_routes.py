@@ -19,8 +19,8 @@ from tuner.api import broker_views, lag_views, mutation_texts, page_texts, sente
 from tuner.api.access_guard import AccessGuard
 from tuner.api.api_state import ApiState
 from tuner.api.cordon_views import cordon_line
-from tuner.api.decision_rows import OUTCOMES, decision_json
 from tuner.api.decision_page import decision_values
+from tuner.api.decision_rows import OUTCOMES, decision_json
 from tuner.api.decisions import DecisionFilter
 from tuner.api.lag_status_store import LagSnapshot, fetcher_matrix
 from tuner.api.log_dir_views import log_dir_line
@@ -112,7 +112,12 @@ def _add_parts(parts: APIRouter, state: ApiState, templates: Environment) -> Non
         def build() -> dict[str, Any]:
             snapshot = state.snapshot()
             plans = plans_json(snapshot, state.plans.snapshot(), 0, _PLANS, find)
-            return {"p": plans, "find": find, "waiting": page_texts.waiting_text(store, snapshot), "states": _PARTITION_STATES}
+            return {
+                "p": plans,
+                "find": find,
+                "waiting": page_texts.waiting_text(store, snapshot),
+                "states": _PARTITION_STATES,
+            }
 
         return part(
             "plans.html",
@@ -186,7 +191,11 @@ def _add_parts(parts: APIRouter, state: ApiState, templates: Environment) -> Non
     async def tenants(find: Find = "") -> Response:
         def build() -> dict[str, Any]:
             tenants = tenants_json(state.quotas.as_json(), 0, _TENANTS, find)
-            return {"t": tenants, "find": find, "empty": page_texts.no_tenants_text(store, state.snapshot(), state.quotas)}
+            return {
+                "t": tenants,
+                "find": find,
+                "empty": page_texts.no_tenants_text(store, state.snapshot(), state.quotas),
+            }
 
         return part(
             "tenants.html",

@@ -1,6 +1,7 @@
 """The tuner's HTTP server: the application, its middleware, and the server thread.
 
-/                          the status page
+/, /moves, /brokers, /controller, /decisions/ID
+                           the views of the status page
 /runbook                   what to do about each alert
 /metrics                   for Prometheus
 /healthz, /-/healthy       200 while cycles keep ending, else 503

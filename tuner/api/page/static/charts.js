@@ -85,15 +85,15 @@ const charts = (() => {
     }
   }
 
-  /* Opens the newest decision that had set this throttle at this time: one of a cycle, or one of the law's seconds. */
+  /* Opens the newest decision about this throttle at this time, which also says why a rate stays: one of a cycle, or one of a second. */
   async function openDecision({ dataset: { broker, side } }, atMs) {
     const path = `/api/v1/decisions?broker=${broker}&side=${side}&to_ms=${atMs}&limit=1&inputs=false`;
-    const answers = await Promise.all([page.ask(`${path}&changes_only=true`), page.ask(`${path}&steering_ticks=true`)]);
+    const answers = await Promise.all([page.ask(path), page.ask(`${path}&steering_ticks=true`)]);
     if (!answers.every((answer) => answer.ok)) return page.say("The tuner does not answer. Try again.");
     const bodies = await Promise.all(answers.map((answer) => answer.json()));
     const [newest] = bodies.flatMap((body) => body.decisions).sort((one, other) => other.at_ms - one.at_ms);
     if (newest) location.assign(`/decisions/${newest.id}`);
-    else page.say(`The tuner knows no change of this throttle before ${clockText(atMs / 1000, 0)} UTC. For older ones use \`rheostat replay\`.`);
+    else page.say(`The tuner knows no decision about this throttle before ${clockText(atMs / 1000, 0)} UTC. For older ones use \`rheostat replay\`.`);
   }
 
   function describe(place, broker, side, data, maxRate, above) {
