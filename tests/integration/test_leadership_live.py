@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import replace
+from itertools import pairwise
 from typing import TypeVar
 
 import pytest
 from lab_parts import rheostat, until
-from story_kit import make_topic
+from story_kit import make_topic, running
 
 from rheostat.lab.cluster import Lab, LabSpec
 from rheostat.lab.keeper import lab_config
+from rheostat.lab.load import ProducerLoad
+from rheostat.status.report import last_entries
 from streaming.shared.contract import BrokerSignal
 from streaming.shared.kafka.reassignments import ReassignmentClient
 from tuner.api.leadership_status_store import LeadershipStatusStore
@@ -148,3 +152,30 @@ def test_beside_kafkas_own_election_none_is_added_and_the_doctor_names_it(
     assert "Kafka elects them itself (auto.leader.rebalance.enable is true on all brokers)" in " ".join(
         done.stdout.split()
     )
+
+
+@pytest.mark.campaign
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("lab", [{"auto.leader.rebalance.enable": "false"}], indirect=True)
+def test_shipped_processes_give_a_returned_broker_its_leaders_back(lab: Lab) -> None:
+    # On shared cores latency says more about the machine than about the broker.
+    with (
+        ReassignmentClient(lab.kafka_settings(), "test") as client,
+        ProducerLoad(lab.artifacts, lab.bootstrap_servers, "orders", rate_bytes_per_s=300_000, record_bytes=1_000),
+        running(lab, leadership="act", objective={"latency_ms": 60_000}) as run,
+    ):
+        run.until("rheostat is ready", lambda: (s := run.status()) and s["ready"], 240)
+        restart(lab, client)
+        counts = [led(client)]
+
+        def all_are_back() -> bool:
+            counts.append(led(client))
+            return counts[-1] == PARTITIONS
+
+        run.until("all leaders are back", all_are_back, 600)
+        steps = [later - earlier for earlier, later in pairwise(counts) if later != earlier]
+        assert max(steps) <= 2, f"more than a group of two at once: {steps}"
+        run.until("the page says so", lambda: (run.status() or {})["leadership"]["reason"] == "leaders_in_place", 180)
+        entries = [entry for entry in last_entries(run.settings, 500) if entry.action == "elect_leaders"]
+        assert {(entry.kind, entry.failure) for entry in entries} == {("intent", None), ("outcome", None)}
+        sys.stdout.write(f"{len(entries) // 2} groups: {steps}\n")

@@ -21,6 +21,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from streaming.shared.contract import BrokerSignal, TopicPartition
+from streaming.shared.units import count_text
 from tuner.control.leadership.decision import ElectLeaders, HoldElection, LeadershipDecision, LeadershipReason
 from tuner.control.leadership.survey import LeaderSurvey
 from tuner.control.throttle.diagnosis.bottleneck import BUSY_IDLE_RATIO
@@ -141,7 +142,7 @@ def _decide_group(
     waiting: tuple[TopicPartition, ...],
 ) -> LeadershipDecision:
     reason = LeadershipReason
-    state = f"broker {broker} waits for the leadership of {len(waiting)} partitions"
+    state = f"broker {broker} waits for the leadership of {count_text(len(waiting), 'partition')}"
     signal = view.signals.get(broker)
     if signal is None or freshness(signal, view.now_ms, limits.signal_age_s_max) is not Freshness.FRESH:
         return HoldElection(broker, reason.LOAD_NOT_MEASURED, f"{state}: the broker has no fresh signal")
@@ -161,7 +162,8 @@ def _decide_group(
         return HoldElection(broker, reason.VETOED, f"{state}: {vetoes_text(view.vetoes)}")
     size = min(GROUP_MAX, max(1, math.ceil(GROUP_SHARE * survey.preferred.get(broker, 0))))
     group = waiting[:size]
-    text = f"broker {broker} has caught up, and {clients}: it gets the leadership of {len(group)} of {len(waiting)} partitions"
+    part = f"{len(group)} of {count_text(len(waiting), 'partition')}"
+    text = f"broker {broker} has caught up, and {clients}: it gets the leadership of {part}"
     if not limits.acts:
         return HoldElection(broker, reason.WATCHED, f"{text}; not done, as tuner.leadership is watch")
     return ElectLeaders(broker, group, reason.CAUGHT_UP, text)
@@ -209,7 +211,7 @@ def _latency_ratio(
 def _hold_until_caught_up(survey: LeaderSurvey, broker: int) -> HoldElection:
     waiting = len(survey.displaced[broker])
     missing = survey.out_of_sync.get(broker, 0)
-    state = f"broker {broker} waits for the leadership of {waiting} partitions"
+    state = f"broker {broker} waits for the leadership of {count_text(waiting, 'partition')}"
     if missing:
         text = f"{state}: {missing} of its replicas are not in sync yet"
         return HoldElection(broker, LeadershipReason.CATCHES_UP, text)
@@ -220,6 +222,6 @@ def _hold_until_caught_up(survey: LeaderSurvey, broker: int) -> HoldElection:
 def _kafka_elects_text(electing: Collection[int], count: int) -> str:
     names = ", ".join(map(str, sorted(electing)[:3])) + (" and others" if len(electing) > 3 else "")
     return (
-        f"{count} partitions do not have their preferred leader; Kafka elects it itself "
+        f"not led by the preferred replica: {count_text(count, 'partition')}; Kafka elects it itself "
         f"(auto.leader.rebalance.enable is true on broker {names})"
     )
