@@ -159,7 +159,7 @@ def scrape_times_ms(metrics: TopicReader, *, by_kafka: bool = False) -> dict[int
 def repeated_signals(signals: TopicReader) -> tuple[int, list[str]]:
     """Returns the number of signals that are in the topic more than once, and those that a later record made worse, with the changed values.
 
-    A later record may have more scrapes, for example the first of another collector in the same window. Otherwise it is equal.
+    A later record may include a newer scrape, for example the first of another collector in the same window. Otherwise it is equal.
     """
     values = defaultdict(list)
     for _, key, value in list(signals.records):
@@ -169,7 +169,7 @@ def repeated_signals(signals: TopicReader) -> tuple[int, list[str]]:
         f"{key}: " + ", ".join(f"{name} {old.get(name)} → {new[name]}" for name in new if new[name] != old.get(name))
         for key, found in repeated.items()
         for old, new in pairwise(found)
-        if new != old and new["samples"] <= old["samples"]
+        if new != old and (new["samples"] < old["samples"] or new["sampled_at_ms"] <= old["sampled_at_ms"])
     ]
     return len(repeated), worse
 
