@@ -86,9 +86,17 @@ def led(client: ReassignmentClient) -> int:
     return sum(state.leader == RETURNING for state in client.partitions(["orders"]))
 
 
-def is_in_sync(client: ReassignmentClient) -> bool:
-    states = client.partitions(["orders"])
+def is_in_sync(client: ReassignmentClient, topic: str = "orders") -> bool:
+    states = client.partitions([topic])
     return all(set(state.isr) == set(state.replicas) for state in states)
+
+
+def write(lab: Lab, megabytes: int) -> None:
+    with ProducerLoad(
+        lab.artifacts, lab.bootstrap_servers, "orders",
+        rate_bytes_per_s=None, record_bytes=100_000, total_bytes=megabytes * 1_000_000,
+    ) as load:  # fmt: skip
+        load.wait(120)
 
 
 @pytest.fixture
@@ -100,18 +108,27 @@ def lab(request: pytest.FixtureRequest) -> Iterator[Lab]:
         yield lab
 
 
-def restart(lab: Lab, client: ReassignmentClient) -> None:
-    lab.nodes[RETURNING].kill()
-    until(lambda: led(client) == 0, STEP_S_MAX, "the other broker leads")
-    lab.start_again(RETURNING)
-    until(lambda: is_in_sync(client), STEP_S_MAX, "all replicas are in sync")
-
-
 @pytest.mark.parametrize("lab", [{"auto.leader.rebalance.enable": "false"}], indirect=True)
 def test_returned_broker_gets_its_leaders_back_in_groups_while_clients_are_well(lab: Lab) -> None:
+    make_topic(lab, "quiet", {0: [RETURNING, 1]}, 0)
     with ReassignmentClient(lab.kafka_settings(), "test") as client:
-        restart(lab, client)
+        lab.nodes[RETURNING].kill()
+        until(lambda: led(client) == 0, STEP_S_MAX, "the other broker leads")
+        # The throttle lets 10 MB through every 11 s.
+        client.alter_broker_configs({1: {"leader.replication.throttled.rate": "1"}})
+        client.alter_topic_configs({"orders": {"leader.replication.throttled.replicas": "*"}})
+        write(lab, 60)
         rig = Rig(client)
+        assert rig.cycle() == "leaders_in_place", "no preferred replica is in sync"
+
+        lab.start_again(RETURNING)
+        until(lambda: is_in_sync(client, "quiet"), STEP_S_MAX, "the topic without records is in sync")
+        assert {rig.cycle() for _ in range(8)} == {"catches_up"}
+        assert not is_in_sync(client), "the copy lasts longer than these cycles"
+        assert led(client) == 0
+
+        client.alter_broker_configs({1: {"leader.replication.throttled.rate": None}})
+        until(lambda: is_in_sync(client), STEP_S_MAX, "all replicas are in sync")
         began_s = rig.now_s
         assert rig.cycle() == "just_caught_up"
         while rig.cycle() == "just_caught_up":
@@ -119,7 +136,9 @@ def test_returned_broker_gets_its_leaders_back_in_groups_while_clients_are_well(
         assert rig.now_s - began_s >= CAUGHT_UP_S
         group = led(client)
         assert 0 < group < PARTITIONS, "a part of the leaders is back"
-        assert [entry.kind for entry in rig.entries] == ["decision", "intent", "outcome"]
+        assert [(entry.kind, entry.reason) for entry in rig.entries] == [
+            ("decision", "catches_up"), ("decision", "just_caught_up"), ("intent", "caught_up"), ("outcome", "caught_up")
+        ]  # fmt: skip
 
         rig.p99_ms = 500.0
         reasons = {rig.cycle() for _ in range(6)}
@@ -134,6 +153,7 @@ def test_returned_broker_gets_its_leaders_back_in_groups_while_clients_are_well(
         assert not [entry.failure for entry in rig.entries if entry.failure]
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("lab", [{"auto.leader.rebalance.enable": "true"}], indirect=True)
 def test_beside_kafkas_own_election_none_is_added_and_the_doctor_names_it(
     lab: Lab, tmp_path_factory: pytest.TempPathFactory

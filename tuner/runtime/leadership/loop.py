@@ -1,8 +1,8 @@
 """Gives brokers that were away their leaders back, one group of partitions at a time. Requests run in the background.
 
-Reading all partitions of a large cluster takes a second. So they are read only while some lack their preferred leader, and when the
-living brokers or their numbers of leaders have changed. An election is journaled before it is requested, and the next reading shows
-what it has changed.
+Reading all partitions of a large cluster takes a second. So they are read only while some lack their preferred leader, while a living
+broker catches up, and when the living brokers, their numbers of leaders or the reassignments have changed. An election is journaled
+before it is requested, and the next reading shows what it has changed.
 """
 
 from __future__ import annotations
@@ -107,8 +107,10 @@ class LeadershipController:
         self._due_s = float("-inf")
         self._reading: Call[_Reading] | None = None
         self._election: tuple[Call[Outcome], ElectLeaders] | None = None
-        self._leaders_read: object = None  # The living brokers and their numbers of leaders at the last reading.
-        self._is_settled = False  # The last reading found each leader in its place.
+        self._state_read: object = (
+            None  # Living brokers, their numbers of leaders, and reassignments at the last reading.
+        )
+        self._is_settled = False  # In the last reading no broker waited for leaders or caught up.
         self._electing: frozenset[int] | None = None
         self._electing_read_s = float("-inf")
         self._electing_of: frozenset[int] = frozenset()
@@ -137,10 +139,11 @@ class LeadershipController:
         live = observation.live if observation is not None else None
         if observation is None or not isinstance(live, LiveCluster):
             return
-        leaders = (live.brokers, {b: signal.leaders for b, signal in observation.broker_signals.items()})
-        if self._is_settled and leaders == self._leaders_read:
+        leaders = {b: signal.leaders for b, signal in observation.broker_signals.items()}
+        state = (live.brokers, leaders, {(move.topic, move.partition) for move in live.moves})
+        if self._is_settled and state == self._state_read:
             return
-        self._leaders_read = leaders
+        self._state_read = state
         self._reading = self._ports.caller.start(lambda: self._read(observation, live))
 
     def _read(self, observation: Observation, live: LiveCluster) -> _Reading:
@@ -164,7 +167,9 @@ class LeadershipController:
             text = f"the partitions cannot be read, so no leader is elected: {reading}"
             self._report(None, HoldElection(None, LeadershipReason.PARTITIONS_UNREADABLE, text))
             return
-        self._is_settled = not reading.survey.displaced
+        # A replica that is not in sync is displaced only later, and no number of leaders changes then.
+        catches_up = not reading.brokers.isdisjoint(reading.survey.out_of_sync)
+        self._is_settled = not reading.survey.displaced and not catches_up
         pause, vetoes = self._ports.orders().pause, self._ports.vetoes()
         view = LeadershipView(
             self._clock.now_ms(),

@@ -32,7 +32,7 @@ def findings(values: dict[int, str | ClusterError | None], mode: str) -> list[Fi
 @pytest.mark.parametrize(
     ("values", "mode", "verdict", "texts"),
     [
-        ({1: None, 2: None}, "watch", FindingVerdict.OK, ["is true on all brokers", "producers wait longer", "tuner.leadership: act"]),
+        ({1: None, 2: None}, "watch", FindingVerdict.OK, ["is true on all brokers", "3 to 10 times", "tuner.leadership: act"]),
         ({1: "true", 2: "false"}, "act", FindingVerdict.ADVICE, ["is true on broker 1)", "So rheostat elects none"]),
         ({1: "false", 2: "false"}, "act", FindingVerdict.OK, ["is false): rheostat elects them"]),
         ({1: "false", 2: "false"}, "watch", FindingVerdict.OK, ["no program elects them until tuner.leadership is act"]),

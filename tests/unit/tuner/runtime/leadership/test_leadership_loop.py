@@ -13,7 +13,7 @@ from streaming.shared.contract import TopicPartition
 from streaming.shared.kafka.values import ClusterError, ConfigValue, PartitionState
 from tuner.api.leadership_status_store import LeadershipCollector, LeadershipStatusStore
 from tuner.control.leadership.policy import CAUGHT_UP_S, LeadershipLimits
-from tuner.core.cluster import Observation
+from tuner.core.cluster import Observation, PartitionMove
 from tuner.core.operator_orders import Orders, Pause
 from tuner.journal.entries import Entry, decode_entry, encode_entry
 from tuner.journal.kafka_journal import JournalError
@@ -39,6 +39,8 @@ class Rig:
 
     def __init__(self, *, acts: bool = True, dry_run: bool = False) -> None:
         self.leaders = dict.fromkeys(range(PARTITIONS), 1)
+        self.isr = (3, 1)
+        self.moves: tuple[PartitionMove, ...] = ()
         self.auto: str | None = "false"
         self.error: ClusterError | None = None
         self.refused: set[int] = set()
@@ -68,13 +70,13 @@ class Rig:
         now_ms = NOW_MS + round(1000 * self.now_s)
         mine = sum(leader == 3 for leader in self.leaders.values())
         signal = replace(broker_signal(3), sampled_at_ms=now_ms, leaders=float(mine))
-        return observation(live(moves=()), brokers=[signal], now_ms=now_ms)
+        return observation(live(moves=self.moves), brokers=[signal], now_ms=now_ms)
 
     def partitions(self) -> Sequence[PartitionState]:
         self.reads += 1
         if self.error is not None:
             raise self.error
-        return [PartitionState("orders", n, leader, (3, 1), (3, 1)) for n, leader in self.leaders.items()]
+        return [PartitionState("orders", n, leader, (3, 1), self.isr) for n, leader in self.leaders.items()]
 
     def broker_configs(self, brokers: Iterable[int], keys: Iterable[str]) -> dict[int, Any]:
         (key,) = keys
@@ -134,6 +136,29 @@ def test_all_partitions_are_read_only_when_leaders_may_have_changed() -> None:
     rig.leaders[0] = 1
     rig.cycle(2)
     assert rig.reads == 3, "a leader is away, so each cycle looks"
+
+
+def test_broker_out_of_sync_at_first_reading_gets_its_leaders_later() -> None:
+    rig = Rig()
+    rig.isr = (1,)
+    rig.cycle(10)
+    assert rig.elections == []
+    rig.isr = (3, 1)
+    rig.cycle(cycles_until_caught_up())
+    assert rig.elections == []
+    rig.cycle()
+    assert len(rig.elections) == 1
+
+
+def test_partition_that_was_moved_gets_its_preferred_leader_after_the_move() -> None:
+    rig = Rig()
+    rig.leaders = {0: 1}
+    rig.moves = (PartitionMove("orders", 0, leader=1, replicas=(3, 1), adding=(3,), removing=(), isr=(3, 1)),)
+    rig.cycle(10)
+    assert (rig.elections, rig.reads) == ([], 1)
+    rig.moves = ()
+    rig.cycle(cycles_until_caught_up() + 1)
+    assert rig.elections == [[("orders", 0)]]
 
 
 def test_nothing_is_elected_while_kafka_does_it_itself() -> None:
