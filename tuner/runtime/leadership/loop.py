@@ -1,8 +1,8 @@
 """Gives brokers that were away their leaders back, one group of partitions at a time. Requests run in the background.
 
-Reading all partitions of a large cluster takes a second. So they are read only while some lack their preferred leader, while a living
-broker catches up, and when the living brokers, their numbers of leaders or the reassignments have changed. An election is journaled
-before it is requested, and the next reading shows what it has changed.
+Reading all partitions of a large cluster takes a second. So they are read only in three cases: some lack their preferred leader,
+a living broker catches up, or the living brokers, their numbers of leaders or the reassignments have changed. An election is
+journaled before it is requested, and the next reading shows what it has changed.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ class Rig:
 
     def __init__(self, *, acts: bool = True, dry_run: bool = False) -> None:
         self.leaders = dict.fromkeys(range(PARTITIONS), 1)
-        self.isr = (3, 1)
+        self.isr: tuple[int, ...] = (3, 1)
         self.moves: tuple[PartitionMove, ...] = ()
         self.auto: str | None = "false"
         self.error: ClusterError | None = None
@@ -188,7 +188,7 @@ def test_nothing_is_elected_without_journal_leadership_or_during_a_pause() -> No
     rig.cycle(3)
     rig.refuses_records, rig.refusal = False, "the lease is lost"
     rig.cycle(3)
-    rig.refusal, rig.pause = None, Pause("root", NOW_MS)
+    rig.refusal, rig.pause = None, Pause(NOW_MS, "root")
     rig.cycle(3)
     assert rig.elections == []
     rig.pause = None
