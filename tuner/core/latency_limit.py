@@ -49,7 +49,12 @@ class LatencyLimit:
     @property
     def text(self) -> str:
         """The limit and its source, as a clause."""
-        limit = f"clients may have a p99 of {self.p99_ms_max:.3g} ms"
+        limit = f"clients may have a p99 of {_digits(self.p99_ms_max)} ms"
         if self.baseline_ms is None or self.source is LatencySource.SETTINGS:
             return limit
-        return f"{limit} ({self.baseline_ms:.3g} ms {WHEN_MEASURED[self.source]})"
+        return f"{limit} ({_digits(self.baseline_ms)} ms {WHEN_MEASURED[self.source]})"
+
+
+def _digits(ms: float) -> str:
+    """Returns at least three significant digits, without an exponent."""
+    return f"{ms:.0f}" if ms >= 99.95 else f"{ms:.3g}"
