@@ -40,7 +40,7 @@ VIEW_MS_MAX, UPDATE_KB_MAX, P99_MS_MAX, CYCLE_RATIO_MAX = 500.0, 50.0, 50.0, 1.1
 _VIEWS = 5
 _OPENING = 3
 ROUNDS_MIN = 3
-# By view: what shows that it is complete.
+# By view: the elements that have to be visible.
 SHOWN = {
     "/": ("#headline", "#decisions li"),
     "/brokers": ("#brokers canvas",),

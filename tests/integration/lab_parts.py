@@ -25,7 +25,7 @@ MakeLab = Callable[[LabSpec], Lab]
 
 RHEOSTAT = (sys.executable, "-m", "rheostat")
 STOP_S_MAX = 30.0
-WAIT_S_MIN = 30.0  # A busy machine may need that long for what takes a moment on an idle one.
+WAIT_S_MIN = 30.0  # A step that is short on an idle machine may take this long on a busy one.
 
 
 def until(

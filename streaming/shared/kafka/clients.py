@@ -28,7 +28,7 @@ _NO_AUTO_CREATE = {"allow_auto_create_topics": False}
 _NOT_READY_S = 0.1
 _FETCH_MAX_WAIT_MS = 500  # As kafka-python's default.
 # ``fetch_max_wait_ms`` of a consumer that reads a topic once, to its end. A fetch from an empty topic, or from behind the last
-# record of a transaction, waits that long for records that nobody may write.
+# record of a transaction, waits for this time, because more records may arrive.
 READ_ONCE_WAIT_MS = 20
 
 register_mechanisms()

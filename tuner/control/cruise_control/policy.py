@@ -98,7 +98,7 @@ def decide_movements(
 
     Args:
         rate_bytes_per_s: the lowest throttle of the move; None: there is none.
-        pause: who has paused the tuner; None: it is not paused.
+        pause: the operator that has paused the tuner; None: it is not paused.
         vetoes: the external checks that veto now; the number does not rise.
     """
     current, lowest = execution.movements_max, execution.movements_min

@@ -63,15 +63,14 @@ class LeadershipView:
     """The inputs of one decision.
 
     Attributes:
-        survey: None: the partitions cannot be read.
         electing: living brokers with ``auto.leader.rebalance.enable``; None: their settings cannot be read.
         brokers: living brokers.
-        pause: who has paused the tuner; None: it is not paused.
+        pause: the operator that has paused the tuner; None: it is not paused.
         vetoes: the external checks that veto now.
     """
 
     now_ms: int
-    survey: LeaderSurvey | None
+    survey: LeaderSurvey
     electing: Collection[int] | None
     brokers: frozenset[int]
     signals: Mapping[int, BrokerSignal] = field(default_factory=dict)
@@ -110,8 +109,8 @@ def decide_election(
 ) -> tuple[LeadershipMemory, LeadershipDecision]:
     """Returns the next state and the decision. The state changes only in what was observed; see ``record_election``."""
     reason = LeadershipReason
-    if view.survey is None or view.electing is None:
-        text = "the partitions or the settings of the brokers cannot be read, so no leader is elected"
+    if view.electing is None:
+        text = "the settings of a broker cannot be read, so no leader is elected"
         return memory, HoldElection(None, reason.PARTITIONS_UNREADABLE, text)
     memory = _observe(view, view.survey, memory)
     count = view.survey.displaced_count
@@ -175,7 +174,7 @@ def record_election(memory: LeadershipMemory, broker: int, now_ms: int) -> Leade
 
 
 def _observe(view: LeadershipView, survey: LeaderSurvey, memory: LeadershipMemory) -> LeadershipMemory:
-    """Returns the state with what this reading shows about the brokers that wait for leaders."""
+    """Returns the state after a reading of the partitions."""
     in_sync = [b for b in survey.displaced if b in view.brokers and not survey.out_of_sync.get(b)]
     since = {b: min(view.now_ms, memory.caught_up_since_ms.get(b, view.now_ms)) for b in in_sync}
     latencies = {

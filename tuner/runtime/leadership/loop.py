@@ -84,7 +84,7 @@ class LeadershipPorts:
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """What the background thread has read.
+    """The result of a reading in the background thread.
 
     Attributes:
         electing: brokers for which Kafka elects preferred leaders; None: their settings cannot be read.

@@ -1,4 +1,4 @@
-"""`rheostat doctor` about preferred leaders: who elects them, and what to change."""
+"""`rheostat doctor` about preferred leaders: whether Kafka or rheostat elects them, and the advice."""
 
 from __future__ import annotations
 

@@ -126,7 +126,6 @@ def test_broker_gets_all_its_leaders_before_another_one_begins() -> None:
 @pytest.mark.parametrize(
     ("fields", "reason"),
     [
-        ({"survey": None}, LeadershipReason.PARTITIONS_UNREADABLE),
         ({"electing": None}, LeadershipReason.PARTITIONS_UNREADABLE),
         ({"survey": LeaderSurvey()}, LeadershipReason.LEADERS_IN_PLACE),
         ({"electing": frozenset((2,))}, LeadershipReason.KAFKA_ELECTS),
