@@ -41,6 +41,7 @@ from tuner.journal.journal_topic import JournalTopic
 from tuner.journal.kafka_journal import JournalError, KafkaJournal
 from tuner.journal.outbox import Outbox
 from tuner.journal.read_ahead import ReadAhead
+from tuner.journal.term_entries import begin_term_entry, settings_in_force
 from tuner.journal.transactions import transactional_settings
 from tuner.runtime.clock import Clock
 from tuner.runtime.external.webhooks import Webhooks
@@ -63,7 +64,7 @@ from tuner.wiring.leadership import leadership_controller
 from tuner.wiring.log_dir import log_dir_controller
 from tuner.wiring.mutation_quota import mutation_quota_controller
 from tuner.wiring.readers import (
-    history_follower,
+    history_readers,
     leadership_lease,
     orders_reader,
     profiles_watch,
@@ -208,7 +209,7 @@ def run_tuner(
             return
         profiles_watch(cleanups, cluster, signals_kafka, topics, status.throttles, signals, status.weeks)
         status.observers.on_new_cycle(lambda: status.mutations.update(signals, clock.now_ms()))
-        history_follower(cleanups, signals_kafka, topics, status.weeks, clock)
+        history_readers(cleanups, signals_kafka, kafka, topics, status, clock)
         orders = orders_reader(cleanups, cluster, kafka, topics, status.throttles, clock, dry_run=settings.dry_run)
         leadership: tuple[Lease, JournalTopic] | None = None
         if not settings.dry_run:
@@ -312,6 +313,11 @@ def _run_term(process: _Process, current: _Settings, read_ahead: ReadAhead | Non
         _start_loading_history(process)
         process.webhooks.configure(settings.webhooks, dry_run=settings.dry_run)
         context = _term_context(process, settings, current.partition_limits, journal, inputs, cleanups)
+        in_force = settings_in_force(settings.limits(), settings.control_objective())
+        term = begin_term_entry(
+            process.holder, version("rheostat"), in_force, process.clock.now_ms(), dry_run=settings.dry_run
+        )
+        process.outbox.entries.append(term)
         throttles = throttle_controller(context, process.client, memory)
         log.info(
             "active" if lease is not None else "dry run: deciding without writing",

@@ -8,12 +8,15 @@ look current.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from types import TracebackType
+from typing import Any
 
 from rheostat.simulate.scenario_file import load_scenario
 from tuner.api.api_state import ApiState
 from tuner.api.auth import Tokens
+from tuner.api.journal_history import JournalHistory
 from tuner.api.metrics import make_registry
 from tuner.api.observers import Observers
 from tuner.api.orders_api import OrderChange
@@ -26,6 +29,7 @@ from tuner.control.throttle.objective import ControlLimits, Objective
 from tuner.control.throttle.state import Memory
 from tuner.core.operator_orders import Orders
 from tuner.core.throttle_limits import StallLimits, ThrottleLimits
+from tuner.journal.entries import Entry
 from tuner.runtime.clock import Clock
 from tuner.runtime.throttle.loop import ThrottleConfig, ThrottleController, ThrottlePorts
 from tuner.runtime.throttle.ramp_executor import RampExecutor
@@ -85,6 +89,10 @@ class SimulatedTuner:
         self.plans = PlanStatusStore(scenario)
         self.weeks = WeekStore(scenario)
         self.weeks.mark_read()  # The history is empty.
+        self.journal = JournalHistory(scenario)
+        self.journal.mark_read()
+        self.entries: list[Entry] = []  # Those of the journal, by offset.
+        self.journal.read_entries = lambda offset, count: self.entries[offset : offset + count]
         self.observers = Observers(self.board)
         self.orders = KeptOrders()
         signals, throttles = SimulatedSignals(self._stream), SimulatedThrottles(self._cluster)
@@ -103,7 +111,7 @@ class SimulatedTuner:
             signals=signals,
             throttles=throttles,
             orders=self.orders,
-            journal=self.observers.wrap_journal(MemoryJournal().write),
+            journal=self.observers.wrap_journal(self._recorded(MemoryJournal().write)),
             observer=self.observers,
         )
         config = ThrottleConfig(
@@ -122,7 +130,7 @@ class SimulatedTuner:
             steering=steering,
         )
         app = make_app(
-            ApiState(self.observers, self.quotas, self.plans, weeks=self.weeks),
+            ApiState(self.observers, self.quotas, self.plans, weeks=self.weeks, journal=self.journal),
             make_registry(self.board, self.quotas),
             CYCLE_S,
             self.now_s,
@@ -145,6 +153,21 @@ class SimulatedTuner:
 
     def now_s(self) -> float:
         return self._epoch_s + self._cluster.now_s
+
+    def _recorded(self, write: Callable[..., None]) -> Callable[..., None]:
+        """Returns a function that writes to the journal, and passes its entries to the history as the follower does."""
+
+        def write_and_record(entries: Sequence[Entry] = (), **more: Any) -> None:
+            write(entries, **more)
+            for entry in entries:
+                self.record(entry)
+
+        return write_and_record
+
+    def record(self, entry: Entry) -> None:
+        """Adds an entry to the journal that the history reads."""
+        self.journal.add(entry, len(self.entries))
+        self.entries.append(entry)
 
     @property
     def moving(self) -> bool:

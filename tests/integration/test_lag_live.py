@@ -150,7 +150,10 @@ def test_collector_reduces_lag_to_thread_and_partition(lab: Lab) -> None:
         # The collector reads the leader's log in the round after it saw the lag. Kafka gives a thread its lag with the thread's
         # first response, and an idle thread's first response may come later than the busy one's.
         until(
-            has_leader_log_and_threads, 120, lambda: f"a lag with its leader's log and both threads; {seen}", every_s=1.0
+            has_leader_log_and_threads,
+            120,
+            lambda: f"a lag with its leader's log and both threads; {seen}",
+            every_s=1.0,
         )
         lag = seen[Metric.LAG_SUM, ""]
         assert lag == pytest.approx(true_lag(client), abs=11 * CATCH_UP_BYTES_PER_S / RECORD_BYTES)

@@ -26,6 +26,7 @@ from streaming.shared.contract import Side
 from tuner.api.api_state import ApiState
 from tuner.api.auth import ApiRole, Tokens, TokenVerifier, make_token
 from tuner.api.cordon_status_store import CordonStatusStore
+from tuner.api.journal_history import JournalHistory
 from tuner.api.lag_status_store import LagStatusStore
 from tuner.api.limits import TokenBuckets
 from tuner.api.metrics import make_registry
@@ -108,10 +109,12 @@ class Rig:
         self.mutations = MutationStore(CLUSTER)
         self.weeks = WeekStore(CLUSTER)
         self.weeks.mark_read()  # The history is empty.
+        self.journal = JournalHistory(CLUSTER)
+        self.journal.mark_read()
         self.registry: CollectorRegistry = make_registry(self.board, self.quotas, mutations=self.mutations)
         known = (make_token(READ_TOKEN, "grafana", ApiRole.READ), make_token(OPERATE_TOKEN, "kim", ApiRole.OPERATE))
         self.app = make_app(
-            ApiState(self.observers, self.quotas, self.plans, self.mutations, lag=self.lag, weeks=self.weeks, cordons=self.cordons), self.registry, 5.0, self.clock,
+            ApiState(self.observers, self.quotas, self.plans, self.mutations, lag=self.lag, weeks=self.weeks, cordons=self.cordons, journal=self.journal), self.registry, 5.0, self.clock,
             tokens=Tokens(known if tokens else (), verifier=verifier), order_service=self.order_service, reads=reads, orders=orders,
             monotonic=self.clock,
         )  # fmt: skip

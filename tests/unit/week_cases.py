@@ -35,6 +35,7 @@ def broker_history(broker: int, start_ms: int, *, copies: bool = False) -> Broke
         replication_out_bytes_per_s=20 * MB,
         produce_p99_ms=(12.0 if copies else 8.0) * by_hour(start_ms),
         moving_partitions_max=4.0 if copies else 0.0,
+        lag_sum_messages=1_000.0 if copies else 10.0,
     )
 
 

@@ -11,6 +11,7 @@ from starlette.responses import Response
 from streaming.shared.process_metrics import installed_version
 from tuner.api import mutation_views, views
 from tuner.api.cordon_status_store import CordonStatusStore
+from tuner.api.journal_history import JournalHistory
 from tuner.api.lag_status_store import LagStatusStore, lag_json
 from tuner.api.leadership_status_store import LeadershipStatusStore
 from tuner.api.log_dir_status_store import LogDirStatusStore
@@ -45,6 +46,7 @@ class ApiState:
         cordons: CordonStatusStore | None = None,
         leadership: LeadershipStatusStore | None = None,
         other_pages: OtherPages = (),
+        journal: JournalHistory | None = None,
     ) -> None:
         """
         Args:
@@ -56,6 +58,7 @@ class ApiState:
             cordons: None: this tuner does not watch cordons.
             leadership: None: this tuner does not watch preferred leaders.
             other_pages: of the other clusters that this installation serves.
+            journal: None: this tuner reads no journal for the page.
         """
         self._other_clusters = [{"cluster": cluster, "page": page} for cluster, page in other_pages]
         self.observers = observers
@@ -67,6 +70,7 @@ class ApiState:
         self.weeks = weeks or WeekStore(observers.status.cluster)
         self.cordons = cordons or CordonStatusStore()
         self.leadership = leadership or LeadershipStatusStore(observers.status.cluster)
+        self.journal = journal or JournalHistory(observers.status.cluster)
         self._rheostat_version = installed_version()
         self._snapshot_version: object = None
         self._snapshot: StatusSnapshot | None = None

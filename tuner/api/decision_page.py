@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from tuner.api import page_texts
 from tuner.api.decision_rows import OUTCOMES, decision_json
-from tuner.api.decisions import DecisionStore, time_of_number
+from tuner.api.decisions import EventRow, time_of_number
 from tuner.api.sentences import utc_datetime
 from tuner.control.throttle.decision import Reason
 from tuner.control.throttle.reason_texts import CYCLE_REASONS, SIDE_REASONS
@@ -32,15 +32,17 @@ class InputRow(NamedTuple):
     value: str
 
 
-def decision_values(store: DecisionStore, number: int, cluster: str | None) -> dict[str, Any]:
+def decision_values(
+    row: EventRow | None, number: int, cluster: str | None, missing: str | None = None
+) -> dict[str, Any]:
     """Returns the values of the decision's template.
 
     Args:
+        row: None: the decision cannot be shown, and ``missing`` says why.
         cluster: for the commands, if the settings file has several clusters.
     """
-    row = store.row(number)
     at_ms = row.entry.at_ms if row is not None else time_of_number(number)
-    values: dict[str, Any] = {"d": None, "at_ms": at_ms, "replay": replay_command(at_ms, cluster)}
+    values: dict[str, Any] = {"d": None, "missing": missing, "at_ms": at_ms, "replay": replay_command(at_ms, cluster)}
     if row is None:
         return values
     shown = decision_json(row)

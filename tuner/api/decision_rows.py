@@ -12,6 +12,7 @@ from tuner.api.decisions import EventRow, JournaledAct
 from tuner.core.reassignment_steps import StepOutcomeReason
 from tuner.journal.entries import CONCURRENCY, ORDER, QUOTAS, STEERING, STEP_OUTCOMES, STEPS, Entry
 from tuner.journal.event_lines import event_text, failures_text
+from tuner.journal.term_entries import BEGIN_TERM, FOLLOW_SETTINGS
 
 _TOPICS_MAX = 20
 # The texts of the outcomes, on the page and in `rheostat status`.
@@ -86,7 +87,7 @@ def _event_outcome(acts: Sequence[JournaledAct]) -> str:
 def _act_outcome(entry: Entry, outcome: Entry | None) -> str:
     if (outcome or entry).failure is not None:
         return "failed"
-    if entry.action == ORDER:
+    if entry.action in (ORDER, BEGIN_TERM, FOLLOW_SETTINGS):
         return "recorded"
     if outcome is not None or entry.kind == "outcome":
         return "done"

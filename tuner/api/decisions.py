@@ -22,6 +22,7 @@ from tuner.journal.event_lines import (
     is_cleanup,
     subject_of,
 )
+from tuner.journal.term_entries import BEGIN_TERM, FOLLOW_SETTINGS
 
 ENTRIES_MAX = 5_000
 # A steering tick is one run of the control law, each second. Ticks are kept apart from decisions, which they would displace.
@@ -31,6 +32,8 @@ _EVENTS_SEARCHED_MAX = 20  # When looking for the event of an entry; a cycle has
 # A row's number is derived from its recorded time, so that links hold across restarts. Even numbers are decisions, odd ones are
 # steering ticks. The numbers stay below 2^53, which JSON numbers represent exactly.
 _NUMBERS_PER_MS = 2_000
+
+_CHANGES_WITHOUT_WRITE = frozenset({"relinquish", "relinquish_log_dir", ORDER, BEGIN_TERM, FOLLOW_SETTINGS})
 
 
 @dataclass(slots=True)
@@ -82,13 +85,9 @@ class DecisionFilter:
             return False
         if self.reason is not None and entry.reason != self.reason:
             return False
-        # Entries of the kind "decision" wrote nothing to Kafka. Two of them are changes nevertheless: a throttle left to another
-        # owner, and an order.
-        if (
-            self.changes_only
-            and entry.kind == "decision"
-            and entry.action not in ("relinquish", "relinquish_log_dir", ORDER)
-        ):
+        # Entries of the kind "decision" wrote nothing to Kafka. Some of them are changes nevertheless: a throttle left to another
+        # owner, an order, another tuner, other settings.
+        if self.changes_only and entry.kind == "decision" and entry.action not in _CHANGES_WITHOUT_WRITE:
             return False
         return (self.broker is None and self.side is None) or any(
             self.broker in (None, broker) and self.side in (None, side) for broker, side in throttles_of(entry)
@@ -159,6 +158,12 @@ class DecisionStore:
         with self._lock:
             return next((row for row in (*self._rows, *self._ticks) if row.number == number), None)
 
+    def row_at(self, at_ms: int, *, steering_tick: bool) -> EventRow | None:
+        """Returns the first row with an act that was recorded at this time; None if there is none."""
+        with self._lock:
+            rows = list(self._ticks if steering_tick else self._rows)
+        return next((row for row in rows if any(act.entry.at_ms == at_ms for act in row.acts)), None)
+
     def _add(self, entry: Entry) -> None:
         if entry.kind == "outcome" and (act := self._act_of(entry)) is not None:
             act.outcome = entry
@@ -225,6 +230,16 @@ class RecordedJournal:
         """
         self._write(entries, **further_arguments)
         self._decisions.add(entries)
+
+
+def number_of(entry: Entry) -> int:
+    """Returns the id of the decision page that shows an entry."""
+    return entry.at_ms * _NUMBERS_PER_MS + (entry.kind == STEERING)
+
+
+def is_tick_number(number: int) -> bool:
+    """Returns whether a decision with this number is a steering tick."""
+    return number % 2 == 1
 
 
 def time_of_number(number: int) -> int:

@@ -19,12 +19,12 @@ from tuner.api import broker_views, lag_views, mutation_texts, page_texts, sente
 from tuner.api.access_guard import AccessGuard
 from tuner.api.api_state import ApiState
 from tuner.api.cordon_views import cordon_line
-from tuner.api.decision_page import decision_values
 from tuner.api.decision_rows import OUTCOMES, decision_json
 from tuner.api.decisions import DecisionFilter
+from tuner.api.history_page_routes import add_history_parts
 from tuner.api.lag_status_store import LagSnapshot, fetcher_matrix
 from tuner.api.log_dir_views import log_dir_line
-from tuner.api.page_shells import PAGE_FOLDER, DecisionNumber, add_open_routes
+from tuner.api.page_shells import PAGE_FOLDER, add_open_routes
 from tuner.api.parameters import refuse_unknown_parameters
 from tuner.api.response_cache import StampSource, no_stamp
 from tuner.api.routes import page_json, plans_json, tenants_json
@@ -158,14 +158,7 @@ def _add_parts(parts: APIRouter, state: ApiState, templates: Environment) -> Non
 
         return part("decisions.html", build, further_stamp=decisions_store.revision)
 
-    @parts.get("/decision/{number}")
-    async def decision(number: DecisionNumber) -> Response:
-        cluster = store.cluster if state.has_other_clusters else None
-        return part(
-            "decision.html",
-            lambda: decision_values(decisions_store, number, cluster),
-            further_stamp=lambda: (decisions_store.revision(), decisions_store.revision(steering_ticks=True)),
-        )
+    add_history_parts(parts, state, templates)
 
     @parts.get("/controller")
     async def controller() -> Response:

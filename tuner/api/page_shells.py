@@ -11,6 +11,7 @@ from fastapi import APIRouter, HTTPException, Path
 from jinja2 import Environment
 from starlette.responses import HTMLResponse, Response
 
+from tuner.api.parameters import BrokerId
 from tuner.api.reason_codes import REASON_CODES
 
 PAGE_FOLDER = FilePath(__file__).parent / "page"
@@ -57,6 +58,10 @@ def add_open_routes(router: APIRouter, templates: Environment, *, needs_token: b
     @router.get("/decisions/{number}")
     async def decision(number: DecisionNumber) -> Response:
         return HTMLResponse(shell("view_decision.html", None, number=number))
+
+    @router.get("/brokers/{broker}")
+    async def broker_page(broker: BrokerId) -> Response:
+        return HTMLResponse(shell("view_broker.html", None, broker=broker))
 
     @router.get("/runbook")
     async def runbook_page() -> Response:

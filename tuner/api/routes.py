@@ -14,6 +14,8 @@ from starlette.responses import Response
 from tuner.api import broker_views, lag_views, plan_response_models, plan_views, response_models, views
 from tuner.api.access_guard import AccessGuard, caller_of
 from tuner.api.api_state import ApiState
+from tuner.api.broker_history_routes import add_broker_history_route
+from tuner.api.decision_lookup import find_decision
 from tuner.api.decision_rows import decision_json
 from tuner.api.decisions import DecisionFilter
 from tuner.api.events import EventStream
@@ -73,6 +75,7 @@ def read_routes(state: ApiState, guard: AccessGuard, openapi: Callable[[], dict[
     _add_move_routes(router, state)
     _add_broker_routes(router, state)
     add_week_route(router, state)
+    add_broker_history_route(router, state)
     _add_decision_routes(router, state)
     _add_event_route(router, state)
     return router
@@ -230,11 +233,12 @@ def _add_decision_routes(router: APIRouter, state: ApiState) -> None:
         return state.cached_json(build, further_stamp=lambda: store.revision(steering_ticks=steering_ticks))
 
     @router.get("/decisions/{number}", response_model=response_models.DecisionBody, responses=_UNKNOWN_ID)
-    async def decision(number: Annotated[int, Path(ge=0, le=2**53, description="its id")]) -> Response:
-        row = store.row(number)
-        if row is None:
-            raise HTTPException(404, f"decision {number} is not among the newest; for older ones use `rheostat replay`")
-        return json_bytes_response(json_bytes(decision_json(row)))
+    def decision(number: Annotated[int, Path(ge=0, le=2**53, description="its id")]) -> Response:
+        # A plain function: FastAPI runs it in its thread pool, as it may wait for the journal.
+        found = find_decision(state, number)
+        if found.row is None:
+            raise HTTPException(404, found.reason)
+        return json_bytes_response(json_bytes(decision_json(found.row)))
 
     @router.get("/reasons", response_model=list[str])
     async def reasons() -> list[str]:

@@ -1,7 +1,8 @@
-"""The last week of each broker, in periods of ten minutes, from the history topic; for the API and the page.
+"""The last five weeks of each broker from the history topic, for the API and the page.
 
-Rows are arrays of C floats: 24 kB for each broker, so 24 MB for a thousand brokers. All brokers share the same ring of slots, one
-for each period. A slot stores the number of its period, so that a slot of an older week shows as a gap.
+The last week has periods of ten minutes, older weeks have means of an hour. Rows are arrays of C floats: 52 kB for each broker, so
+52 MB for a thousand brokers. All brokers share the same rings of slots. A slot stores the number of its period, so that a slot of
+an earlier round shows as a gap.
 
 Invariant: a value that was not measured is a gap, never 0 and never an older value.
 """
@@ -11,13 +12,17 @@ from __future__ import annotations
 import math
 import threading
 from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from streaming.shared.contract import PERIOD_S, BrokerHistory, BrokerProfile, ChangeEvent, HistoryPeriod
+from tuner.api.read_on_request import ReadOnRequest
 
 PERIOD_MS = PERIOD_S * 1000
 SLOTS = 7 * 24 * 3600 // PERIOD_S
+HOUR_MS = 3_600_000
+HOURS = 35 * 24  # The history topic keeps its periods for 35 days.
+_PERIODS_PER_HOUR = HOUR_MS // PERIOD_MS
 BROKERS_MAX = 2_000  # A client with random broker ids must not fill the memory.
 COLUMNS = (
     "client_in_bytes_per_s",
@@ -25,10 +30,13 @@ COLUMNS = (
     "replication_in_bytes_per_s",
     "replication_out_bytes_per_s",
     "produce_p99_ms",
+    "lag_messages",
     "copied",
 )
+WEEK_COLUMNS = COLUMNS[:5]  # Those that the week of a broker shows.
 _WIDTH = len(COLUMNS)
 _COPIED = COLUMNS.index("copied")
+_HIGHEST = ("produce_p99_ms", "lag_messages", "copied")
 _NAN = math.nan
 _EMPTY = array("f", [_NAN]) * _WIDTH
 
@@ -47,75 +55,90 @@ class BrokerWeek(NamedTuple):
     copied: Sequence[bool | None]
 
 
-class WeekStore:
-    """The last week of all brokers of one cluster. Thread-safe: the follower of the history topic writes, the server reads.
+class BrokerSeries(NamedTuple):
+    """The measurements of one broker in a range of time.
 
     Attributes:
-        on_request: called with each request, so that the history is read only once a week is asked for.
+        start_ms, step_ms: start of the first step, and the length of a step.
+        columns: by name, one value for each step; None is a gap. Rates are means, latency and lag are the highest period's.
+    """
+
+    start_ms: int
+    step_ms: int
+    columns: Mapping[str, Sequence[float | None]]
+
+
+class WeekStore(ReadOnRequest):
+    """The last weeks of all brokers of one cluster. Thread-safe: the follower of the history topic writes, the server reads.
+
+    Attributes:
         profiles: what `rheostat learn` has published, by broker.
         events: the changes that `rheostat learn` has found, the newest first.
+        wants_older: a request has asked for more than the last week, so the follower reads the older weeks too.
     """
 
     def __init__(self, cluster: str) -> None:
+        super().__init__("the history of the last week")
         self.cluster = cluster
-        self.on_request: Callable[[], None] = lambda: None
         self.profiles: Mapping[int, BrokerProfile] = {}
         self.events: Sequence[ChangeEvent] = ()
+        self.wants_older = False
+        self._has_older = False
         self._lock = threading.Lock()
         self._numbers = array("q", [-1]) * SLOTS
         self._rows: dict[int, array[float]] = {}
+        self._hours = _HourlyMeans()
         self._last_numbers: dict[int, int] = {}  # By broker: the number of its newest period.
-        self._is_read = threading.Event()
-        self._problem: str | None = None
 
     # -- called by the follower ------------------------------------------------------------------------------------------
 
     def add(self, period: HistoryPeriod, now_ms: int) -> None:
-        """Adds a period, which replaces an earlier record of the same period. Other clusters and other weeks are left out."""
+        """Adds a period, which replaces an earlier record of the same period. Other clusters and times are left out."""
         number, now_number = period.start_ms // PERIOD_MS, now_ms // PERIOD_MS
         if period.cluster != self.cluster or period.start_ms % PERIOD_MS:
             return
-        if not now_number - SLOTS < number <= now_number:
+        if not now_number - HOURS * _PERIODS_PER_HOUR < number <= now_number:
             return
+        with self._lock:
+            if number <= now_number - SLOTS or number < self._numbers[number % SLOTS]:
+                self._hours.add(number, {history.broker: _values(history) for history in period.brokers})
+            else:
+                self._add_to_week(number, period)
+            self._forget_removed(now_number)
+
+    def _add_to_week(self, number: int, period: HistoryPeriod) -> None:
         slot = number % SLOTS
         span = slice(slot * _WIDTH, (slot + 1) * _WIDTH)
-        with self._lock:
-            self._numbers[slot] = number
-            for row in self._rows.values():
-                row[span] = _EMPTY
-            for history in period.brokers:
-                if history.broker not in self._rows:
-                    if len(self._rows) >= BROKERS_MAX:
-                        continue
-                    self._rows[history.broker] = _EMPTY * SLOTS
-                self._rows[history.broker][span] = array("f", _values(history))
-                self._last_numbers[history.broker] = max(number, self._last_numbers.get(history.broker, number))
-            for broker in [b for b, last in self._last_numbers.items() if last <= now_number - SLOTS]:
-                del self._rows[broker], self._last_numbers[broker]
+        previous, self._numbers[slot] = self._numbers[slot], number
+        if previous not in (-1, number):
+            self._hours.add(previous, {broker: row[span] for broker, row in self._rows.items()})
+        for row in self._rows.values():
+            row[span] = _EMPTY
+        for history in period.brokers:
+            if history.broker not in self._rows:
+                if len(self._rows) >= BROKERS_MAX:
+                    continue
+                self._rows[history.broker] = _EMPTY * SLOTS
+            self._rows[history.broker][span] = array("f", _values(history))
+            self._last_numbers[history.broker] = max(number, self._last_numbers.get(history.broker, number))
 
-    def mark_read(self) -> None:
-        """Notes that the whole week is read."""
-        self._problem = None
-        self._is_read.set()
+    def _forget_removed(self, now_number: int) -> None:
+        for broker in [b for b, last in self._last_numbers.items() if last <= now_number - SLOTS]:
+            del self._rows[broker], self._last_numbers[broker]
 
-    def mark_unreadable(self, problem: str) -> None:
-        """Notes why the history cannot be read. The periods that were read before stay."""
-        self._problem = problem
-        self._is_read.clear()
+    def mark_older_read(self) -> None:
+        """Notes that the weeks before the last one are read too."""
+        self._has_older = True
 
     # -- called by the server --------------------------------------------------------------------------------------------
 
-    def unread_reason(self, wait_s: float) -> str | None:
-        """Returns why the week is not read yet; None: it is read.
-
-        Args:
-            wait_s: how long to wait for the follower. The first request starts it.
-        """
-        self.on_request()
-        # After an error the follower retries only after a pause, so waiting would not help.
-        if self._is_read.wait(wait_s if self._problem is None else 0):
+    def older_unread_reason(self) -> str | None:
+        """Returns why the weeks before the last one are not read yet; None: they are read. Makes the follower read them."""
+        if self._has_older:
             return None
-        return self._problem or "the tuner is still reading the history of the last week: ask again in some seconds"
+        self.wants_older = True
+        self.on_request()
+        return "the tuner is still reading the weeks before the last one"
 
     @property
     def is_empty(self) -> bool:
@@ -139,11 +162,105 @@ class WeekStore:
         starts = [n % SLOTS * _WIDTH if stored[n % SLOTS] == n else None for n in periods]
         columns = {
             name: [_rounded(copy[start + offset]) if start is not None else None for start in starts]
-            for offset, name in enumerate(COLUMNS)
-            if offset != _COPIED
+            for offset, name in enumerate(WEEK_COLUMNS)
         }
         flags = [_rounded(copy[start + _COPIED]) if start is not None else None for start in starts]
         return BrokerWeek(periods[0] * PERIOD_MS, columns, [None if flag is None else flag > 0 for flag in flags])
+
+    def series(self, broker: int, from_ms: int, to_ms: int, now_ms: int, steps_max: int) -> BrokerSeries:
+        """Returns the measurements from ``from_ms`` to ``to_ms``, in steps of ten minutes or, before the last week, of an hour.
+
+        Args:
+            steps_max: the greatest number of steps; a longer range has longer steps.
+        """
+        is_week = from_ms // PERIOD_MS > now_ms // PERIOD_MS - SLOTS
+        unit_ms, slots = (PERIOD_MS, SLOTS) if is_week else (HOUR_MS, HOURS)
+        with self._lock:
+            if is_week:
+                row, numbers = self._rows.get(broker, _EMPTY)[:], self._numbers[:]
+            else:
+                row, numbers = self._hours.joined(broker, self._rows.get(broker), self._numbers)
+        first, last = from_ms // unit_ms, to_ms // unit_ms
+        width = max(1, -(-(last - first + 1) // steps_max))
+        first -= first % width
+        steps = [
+            [n % slots for n in range(f, f + width) if numbers[n % slots] == n] for f in range(first, last + 1, width)
+        ]
+        columns = {
+            name: [
+                _combined(name, [row[slot * _WIDTH + offset] for slot in step if len(row) > _WIDTH]) for step in steps
+            ]
+            for offset, name in enumerate(COLUMNS)
+        }
+        return BrokerSeries(first * unit_ms, width * unit_ms, columns)
+
+
+class _HourlyMeans:
+    """A ring of hours with the means of the ten-minute periods that left the ring of the week."""
+
+    def __init__(self) -> None:
+        self._numbers = array("q", [-1]) * HOURS
+        self._counts = array("B", [0]) * HOURS
+        self._rows: dict[int, array[float]] = {}
+
+    def add(self, period: int, values: Mapping[int, Sequence[float]]) -> None:
+        """Adds a period to the means of its hour.
+
+        Args:
+            period: the number of the period.
+            values: by broker, a value for each column.
+        """
+        hour = period // _PERIODS_PER_HOUR
+        slot = hour % HOURS
+        if self._numbers[slot] > hour:
+            return
+        if self._numbers[slot] != hour:
+            self._numbers[slot], self._counts[slot] = hour, 0
+            for row in self._rows.values():
+                row[slot * _WIDTH : (slot + 1) * _WIDTH] = _EMPTY
+        self._counts[slot] = min(255, self._counts[slot] + 1)
+        for broker, columns in values.items():
+            if broker not in self._rows:
+                if len(self._rows) >= BROKERS_MAX:
+                    continue
+                self._rows[broker] = _EMPTY * HOURS
+            _add_to_means(self._rows[broker], slot * _WIDTH, columns, self._counts[slot])
+
+    def joined(
+        self, broker: int, week: array[float] | None, week_numbers: array[int]
+    ) -> tuple[array[float], array[int]]:
+        """Returns the row and the numbers of all hours: these means, and those of the periods that are still in the week."""
+        row, numbers = self._rows.get(broker, _EMPTY * HOURS)[:], self._numbers[:]
+        counts = self._counts[:]
+        if week is None:
+            return row, numbers
+        for slot, period in enumerate(week_numbers):
+            hour = period // _PERIODS_PER_HOUR
+            if period < 0 or numbers[hour % HOURS] > hour:
+                continue
+            place = hour % HOURS
+            if numbers[place] != hour:
+                numbers[place], counts[place] = hour, 0
+                row[place * _WIDTH : (place + 1) * _WIDTH] = _EMPTY
+            counts[place] = min(255, counts[place] + 1)
+            _add_to_means(row, place * _WIDTH, week[slot * _WIDTH : (slot + 1) * _WIDTH], counts[place])
+        return row, numbers
+
+
+def _add_to_means(row: array[float], start: int, columns: Sequence[float], count: int) -> None:
+    for offset, value in enumerate(columns):
+        if math.isnan(value):
+            continue
+        mean = row[start + offset]
+        row[start + offset] = value if math.isnan(mean) else mean + (value - mean) / count
+
+
+def _combined(name: str, values: Sequence[float]) -> float | None:
+    """Returns the value of a longer step: the highest latency or lag, and the mean of the other columns."""
+    known = [value for value in values if not math.isnan(value)]
+    if not known:
+        return None
+    return _rounded(max(known) if name in _HIGHEST else sum(known) / len(known))
 
 
 def _is_gap(row: array[float], number: int) -> bool:
@@ -159,6 +276,7 @@ def _values(history: BrokerHistory) -> list[float]:
         history.replication_in_bytes_per_s,
         history.replication_out_bytes_per_s,
         history.produce_p99_ms,
+        history.lag_sum_messages,
         _copied(history),
     ]
     return [_NAN if value is None or value < 0 else value for value in measured]

@@ -19,7 +19,7 @@ from streaming.shared.contract import (
 from tuner.api import week_texts
 from tuner.api.latency_limits import latency_limit_json, link_limit_json
 from tuner.api.status_snapshot import StatusSnapshot
-from tuner.api.week_store import COLUMNS, PERIOD_MS, BrokerWeek, WeekStore
+from tuner.api.week_store import PERIOD_MS, WEEK_COLUMNS, BrokerWeek, WeekStore
 from tuner.control.throttle.objective import Capacity
 from tuner.core.broker_baseline import BrokerBaseline
 from tuner.core.forecast import forecast_error
@@ -63,7 +63,7 @@ def week_inputs(store: WeekStore, broker: int, now_ms: int, capacity: Capacity |
 def week_json(snapshot: StatusSnapshot, inputs: WeekInputs) -> dict[str, Any]:
     """Returns the week of one broker as JSON values."""
     week, profile = inputs.week, inputs.profile
-    columns = week.columns if week is not None else {name: [] for name in COLUMNS if name != "copied"}
+    columns = week.columns if week is not None else {name: [] for name in WEEK_COLUMNS}
     return {
         "broker": inputs.broker,
         "now_ms": inputs.now_ms,

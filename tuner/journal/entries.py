@@ -2,7 +2,8 @@
 
 Each line names the kind, the record's key and its value.
 
-entry         ``entry|<cluster>|<seq mod RING>``: a decision, the intent to carry it out, its outcome, or an operator's order.
+entry         ``entry|<cluster>|<seq mod RING>``: a decision, the intent to carry it out, its outcome, an operator's order, or an
+            entry about a leadership term (term_entries.py).
 steering      ``steering|<cluster>|<seq mod RING>``: the rates that one steering tick wrote.
 quotas-entry  ``quotas-entry|<cluster>|<seq mod RING>``: the mutation quotas that one cycle writes.
 plan-entry    ``plan-entry|<cluster>|<seq mod RING>``: the plan steps that one cycle requests, and the outcomes of earlier ones.

@@ -70,6 +70,7 @@ def http_server(
                 stores.cordons,
                 stores.leadership,
                 other_pages,
+                stores.journal,
             ),
             registry,
             cycle_s,

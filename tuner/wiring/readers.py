@@ -18,16 +18,20 @@ from streaming.shared.teardown import named_teardown
 from tuner.api.status_store import StatusStore
 from tuner.api.week_store import WeekStore
 from tuner.runtime.clock import Clock
-from tuner.runtime.observe.history_follower import POLL_RECORDS_MAX, HistoryFollower
+from tuner.runtime.observe.background_reader import POLL_RECORDS_MAX, BackgroundReader
+from tuner.runtime.observe.history_follower import history_follower
+from tuner.runtime.observe.journal_follower import journal_follower
 from tuner.runtime.observe.orders_reader import OrdersReader
 from tuner.runtime.observe.profiles_watch import ProfilesWatch
 from tuner.runtime.observe.recovery_watch import RecoveryWatch
 from tuner.runtime.observe.signals_connection import SignalsConnection
 from tuner.runtime.observe.signals_reader import SignalReader
+from tuner.wiring.status import StatusStores
 
 # These consumers commit nothing, so they may close fast. A stopping tuner closes its clients one after the other. If no broker
 # answers, that takes 14 s: lease 5, journal 2, recorder of the inputs 5, and these two consumers 1 each.
 _CLOSE_MS = 1_000
+_JOURNAL_RECORDS_MAX = 200  # Entries of the journal that one poll may unpack; an entry has about a kilobyte.
 
 
 def signal_reader(
@@ -84,15 +88,40 @@ def profiles_watch(
     return watch
 
 
-def history_follower(cleanups: ExitStack, kafka: KafkaSettings, topics: Topics, weeks: WeekStore, clock: Clock) -> None:
-    """Starts the thread that fills ``weeks`` once a week is asked for."""
-    # "earliest": if the topic was deleted and created again, all its records are new.
-    create_consumer = partial(
+def history_readers(
+    cleanups: ExitStack,
+    kafka: KafkaSettings,
+    watched_kafka: KafkaSettings,
+    topics: Topics,
+    stores: StatusStores,
+    clock: Clock,
+) -> None:
+    """Starts the threads that fill the history of brokers and that of the journal, once each is asked for.
+
+    Args:
+        kafka: the metrics cluster, which has the history topic.
+        watched_kafka: the watched cluster, which has the journal.
+    """
+    # "earliest": if a topic was deleted and created again, all its records are new.
+    week_consumer = partial(
         consumer, kafka, "rheostat-tuner-week", auto_offset_reset="earliest", max_poll_records=POLL_RECORDS_MAX
     )
-    follower = HistoryFollower(create_consumer, topics.history, weeks, clock)
-    follower.start()
-    cleanups.callback(named_teardown("history follower", follower.stop))
+    # Uncommitted entries belong to acts that were not performed.
+    journal_consumer = partial(
+        consumer,
+        watched_kafka,
+        "rheostat-tuner-journal-history",
+        auto_offset_reset="earliest",
+        isolation_level="read_committed",
+        max_poll_records=_JOURNAL_RECORDS_MAX,
+    )
+    readers: tuple[BackgroundReader, ...] = (
+        history_follower(week_consumer, topics.history, stores.weeks, clock),
+        journal_follower(journal_consumer, topics.journal, stores.journal),
+    )
+    for reader in readers:
+        reader.start()
+        cleanups.callback(named_teardown("history reader", reader.stop))
 
 
 def recovery_finder(cleanups: ExitStack, kafka: KafkaSettings, first_topics: Sequence[str]) -> RecoveryFinder:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tuner.journal.term_entries import follow_settings_entry, settings_in_force
 from tuner.runtime.leadership_term import Controllers
 from tuner.runtime.reload import show_settings
 from tuner.settings.schedule_periods import SettingsPeriod, SettingsSchedule
@@ -38,6 +39,8 @@ def schedule_follower(
         controllers.throttles.change_policy(settings.limits(), settings.control_objective(), settings.law_limits())
         if controllers.log_dirs is not None:
             controllers.log_dirs.policy = log_dir_policy(settings)
+        in_force = settings_in_force(settings.limits(), settings.control_objective())
+        context.outbox.entries.append(follow_settings_entry(in_force, context.clock.now_ms(), dry_run=settings.dry_run))
         show_settings(period, context.partition_limits, status.throttles, status.quotas)
 
     return follow

@@ -8,6 +8,7 @@ from streaming.shared.thread_watch import ThreadWatch
 from tuner.api.cordon_status_store import CordonStatusStore
 from tuner.api.cruise_control_status_store import CruiseControlStatusStore
 from tuner.api.external_status_store import ExternalStatusStore
+from tuner.api.journal_history import JournalHistory
 from tuner.api.lag_status_store import LagStatusStore
 from tuner.api.leadership_status_store import LeadershipStatusStore
 from tuner.api.log_dir_status_store import LogDirStatusStore
@@ -28,7 +29,8 @@ class StatusStores:
 
     Attributes:
         mutations: the mutation rates of the cluster, which need no controller.
-        weeks: the last week of each broker, from the history topic.
+        weeks: the last weeks of each broker, from the history topic.
+        journal: the rates, marks and plans of the journal, also of earlier and of other tuners.
         external: the checks of tuner.vetoes and the deliveries of tuner.webhooks.
         observers: pass the reports of the throttle controller to ``throttles`` and to the other readers of the API.
     """
@@ -41,6 +43,7 @@ class StatusStores:
     cordons: CordonStatusStore
     lag: LagStatusStore
     weeks: WeekStore
+    journal: JournalHistory
     external: ExternalStatusStore
     cruise_control: CruiseControlStatusStore
     leadership: LeadershipStatusStore
@@ -84,6 +87,7 @@ def status_stores(
         cordons=CordonStatusStore(),
         lag=LagStatusStore(cluster),
         weeks=WeekStore(cluster),
+        journal=JournalHistory(cluster),
         external=ExternalStatusStore(cluster),
         cruise_control=CruiseControlStatusStore(cluster),
         leadership=LeadershipStatusStore(cluster),

@@ -11,6 +11,7 @@ from api_rig import NOW_MS, Rig, entry
 from typer.testing import CliRunner
 
 from rheostat.cli import app
+from tuner.api import decision_lookup
 from tuner.api.decision_page import decision_values, earlier_rules, replay_command
 from tuner.api.decisions import DecisionFilter, DecisionStore
 from tuner.control.throttle.decision import Reason
@@ -37,12 +38,32 @@ def test_decision_page_names_rule_rate_outcome_and_replay() -> None:
     assert f'href="/brokers?find={row.entry.decision["broker"]}"' in html
 
 
-def test_forgotten_decision_still_has_its_time_and_its_replay() -> None:
+def test_unknown_decision_still_has_its_time_and_its_replay() -> None:
     rig = Rig()
     rig.cycle()
     html = rig.get(f"/page/decision/{NOW_MS * 2_000}").text
-    assert "no longer holds this decision" in html
+    assert "The journal has no decision with this id" in html
     assert replay_command(NOW_MS, None) in unescape(html)
+
+
+def test_decision_that_only_the_journal_has_opens_after_a_restart() -> None:
+    rig, old = Rig(), [entry("intent"), entry("outcome", at_ms=NOW_MS + 2_000)]
+    rig.cycle()
+    for offset, each in enumerate(old):
+        rig.journal.add(each, offset)
+    rig.journal.read_entries = lambda _offset, _count: old
+    text = " ".join(page_text(rig.get(f"/page/decision/{NOW_MS * 2_000}").text).split())
+    assert "Outcome done after 2" in text
+    answer = rig.get(f"/api/v1/decisions/{NOW_MS * 2_000}")
+    assert (answer.status_code, answer.json()["outcome"]) == (200, "done")
+
+
+def test_decision_waits_for_the_journal_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decision_lookup, "_READ_S_MAX", 0.0)
+    rig = Rig()
+    rig.journal.mark_unreadable("the journal rheostat.journal cannot be read: no answer")
+    assert "The journal rheostat.journal cannot be read: no answer." in rig.get("/page/decision/4000").text
+    assert rig.get("/api/v1/decisions/4000").json()["detail"].startswith("The journal rheostat.journal cannot")
 
 
 @pytest.mark.parametrize("number", ["-1", "x", str(2**53 + 1), "1e3"])
@@ -95,4 +116,4 @@ def test_rules_of_the_throttle_do_not_explain_a_plan() -> None:
     store = DecisionStore()
     store.add([replace(entry("decision"), kind="steps", reason="paused")])
     (row,), _ = store.page(DecisionFilter(), 1)
-    assert decision_values(store, row.number, None)["earlier"] == []
+    assert decision_values(row, row.number, None)["earlier"] == []

@@ -10,8 +10,9 @@ from week_cases import PERIOD_MS, broker_history, history_week
 
 from streaming.shared.contract import BrokerHistory, HistoryPeriod
 from tuner.api import week_store
-from tuner.api.week_store import SLOTS, WeekStore
+from tuner.api.week_store import HOUR_MS, HOURS, SLOTS, WeekStore
 
+DAY_MS = 24 * HOUR_MS
 LAST_MS = NOW_MS // PERIOD_MS * PERIOD_MS - PERIOD_MS
 
 
@@ -117,9 +118,58 @@ def test_period_tells_whether_the_broker_copied(measures: dict[str, float], copi
 
 
 def test_memory_of_a_thousand_brokers_is_bounded() -> None:
-    store = store_of(period(LAST_MS, *(replace(broker_history(0, LAST_MS), broker=broker) for broker in range(1000))))
-    assert sum(row.itemsize * len(row) for row in store._rows.values()) == 1000 * SLOTS * 6 * 4
-    assert 1000 * SLOTS * 6 * 4 < 25e6
+    starts = (LAST_MS - 20 * 86_400_000, LAST_MS)
+    brokers = [replace(broker_history(0, LAST_MS), broker=broker) for broker in range(1000)]
+    store = store_of(*(period(start_ms, *brokers) for start_ms in starts))
+    rows = (*store._rows.values(), *store._hours._rows.values())
+    assert sum(row.itemsize * len(row) for row in rows) == 1000 * (SLOTS + HOURS) * 7 * 4 < 55e6
+
+
+def test_older_weeks_have_means_of_an_hour_and_the_highest_latency() -> None:
+    store = store_of(*history_week(CLUSTER, (1,), NOW_MS, 30))
+    from_ms = LAST_MS - 20 * DAY_MS
+    series = store.series(1, from_ms, from_ms + DAY_MS, NOW_MS, 336)
+    assert (series.step_ms, series.start_ms) == (HOUR_MS, from_ms // HOUR_MS * HOUR_MS)
+    assert len(series.columns["client_in_bytes_per_s"]) == 25
+    hour = [broker_history(1, series.start_ms + number * PERIOD_MS) for number in range(6)]
+    mean = sum(each.client_in_bytes_per_s or 0 for each in hour) / 6
+    assert series.columns["client_in_bytes_per_s"][0] == pytest.approx(mean, rel=1e-4)
+    assert None not in series.columns["lag_messages"]
+
+
+def test_range_over_all_weeks_joins_old_hours_and_the_last_week() -> None:
+    store = store_of(*history_week(CLUSTER, (1,), NOW_MS, 34))
+    series = store.series(1, NOW_MS - 35 * DAY_MS, NOW_MS, NOW_MS, 336)
+    values = series.columns["produce_p99_ms"]
+    assert (series.step_ms, len(values) <= 337) == (3 * HOUR_MS, True)
+    assert [value is not None for value in values[12:]] == [True] * (len(values) - 12)
+    week = store.series(1, NOW_MS - 6 * DAY_MS, NOW_MS, NOW_MS, 336)
+    assert week.step_ms == 3 * PERIOD_MS
+    assert max(v for v in week.columns["lag_messages"] if v is not None) == 1_000
+
+
+def test_second_reading_of_the_same_weeks_changes_hardly_a_value() -> None:
+    periods = history_week(CLUSTER, (1,), NOW_MS, 30)
+    once, twice = store_of(*periods), store_of(*periods, *periods)
+    shown = (1, NOW_MS - 29 * DAY_MS, NOW_MS, NOW_MS, 336)
+    for name, values in once.series(*shown).columns.items():
+        assert twice.series(*shown).columns[name] == pytest.approx(values, rel=1e-2)
+
+
+def test_unknown_broker_and_hours_without_history_are_gaps() -> None:
+    store = store_of(period(LAST_MS, rate(1, 5e6)))
+    assert set(store.series(9, NOW_MS - DAY_MS, NOW_MS, NOW_MS, 336).columns["client_in_bytes_per_s"]) == {None}
+    old = store.series(1, NOW_MS - 30 * DAY_MS, NOW_MS, NOW_MS, 1000).columns["client_in_bytes_per_s"]
+    assert [value for value in old if value is not None] == [5e6]
+
+
+def test_older_weeks_are_read_once_a_request_asks_for_them() -> None:
+    store, asked = WeekStore(CLUSTER), []
+    store.on_request = lambda: asked.append(store.wants_older)
+    assert "weeks before the last one" in (store.older_unread_reason() or "")
+    assert asked == [True]
+    store.mark_older_read()
+    assert store.older_unread_reason() is None
 
 
 def test_unread_history_says_why_and_asks_the_follower() -> None:

@@ -80,20 +80,23 @@ const charts = (() => {
       if (chart.width !== place.clientWidth) chart.setSize({ width: place.clientWidth, height: HEIGHT });
     } else {
       const made = new uPlot(options(place.clientWidth), data, place);
-      made.over.addEventListener("click", (event) => openDecision(place, Math.round(made.posToVal(event.offsetX, "x") * 1000)));
+      made.over.addEventListener("click", (event) => openDecision(broker, side, Math.round(made.posToVal(event.offsetX, "x") * 1000)));
       drawn.set(place.id, made);
     }
   }
 
-  /* Opens the newest decision about this throttle at this time, which also says why a rate stays: one of a cycle, or one of a second. */
-  async function openDecision({ dataset: { broker, side } }, atMs) {
+  /* Opens the newest decision about this throttle at this time, which also says why a rate stays: one of a cycle, or one of a second.
+
+     The tuner's memory may begin later. Then the page opens the decision with the id `older`, which it knows from the journal. */
+  async function openDecision(broker, side, atMs, older) {
     const path = `/api/v1/decisions?broker=${broker}&side=${side}&to_ms=${atMs}&limit=1&inputs=false`;
     const answers = await Promise.all([page.ask(path), page.ask(`${path}&steering_ticks=true`)]);
     if (!answers.every((answer) => answer.ok)) return page.say("The tuner does not answer. Try again.");
     const bodies = await Promise.all(answers.map((answer) => answer.json()));
     const [newest] = bodies.flatMap((body) => body.decisions).sort((one, other) => other.at_ms - one.at_ms);
-    if (newest) location.assign(`/decisions/${newest.id}`);
-    else page.say(`The tuner knows no decision about this throttle before ${clockText(atMs / 1000, 0)} UTC. For older ones use \`rheostat replay\`.`);
+    const id = newest?.id ?? older;
+    if (id) location.assign(`/decisions/${id}`);
+    else page.say(`The tuner knows no decision about this throttle before ${clockText(atMs / 1000, 0)} UTC. The history of the broker has older ones.`);
   }
 
   function describe(place, broker, side, data, maxRate, above) {
@@ -133,5 +136,5 @@ const charts = (() => {
   addEventListener("resize", () =>
     drawn.forEach((chart, id) => chart.setSize({ width: document.getElementById(id)?.clientWidth || chart.width, height: HEIGHT })),
   );
-  return { draw, axis, colour, data: (id) => drawn.get(id)?.data };
+  return { draw, axis, colour, openDecision, data: (id) => drawn.get(id)?.data };
 })();

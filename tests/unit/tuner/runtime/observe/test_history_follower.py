@@ -17,8 +17,9 @@ from week_cases import history_week
 from streaming.shared.contract import HistoryPeriod, encode_history
 from tuner.api.week_store import WeekStore
 from tuner.runtime.clock import Clock
-from tuner.runtime.observe import history_follower
-from tuner.runtime.observe.history_follower import HistoryFollower
+from tuner.runtime.observe import background_reader
+from tuner.runtime.observe import history_follower as follower_module
+from tuner.runtime.observe.history_follower import history_follower
 
 TOPIC = "rheostat.history"
 PARTITION = TopicPartition(TOPIC, 0)
@@ -94,7 +95,7 @@ class FakeConsumer:
 
 @pytest.fixture(autouse=True)
 def _short_polls(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(history_follower, "_POLL_MS", 20)
+    monkeypatch.setattr(follower_module, "_POLL_MS", 20)
 
 
 @contextmanager
@@ -109,7 +110,7 @@ def following(*consumers: FakeConsumer | Exception) -> Iterator[WeekStore]:
         return made
 
     store = WeekStore(CLUSTER)
-    follower = HistoryFollower(create, TOPIC, store, Clock(lambda: NOW_MS / 1000))
+    follower = history_follower(create, TOPIC, store, Clock(lambda: NOW_MS / 1000))
     follower.start()
     try:
         yield store
@@ -135,6 +136,20 @@ def test_first_request_reads_the_week_and_later_records_follow() -> None:
         assert length(store) == len(PERIODS) - 1
 
 
+def test_older_weeks_are_read_once_a_request_asks_for_them() -> None:
+    consumer = FakeConsumer([record_of(period) for period in history_week(CLUSTER, (1,), NOW_MS, 20)])
+    with following(consumer) as store:
+        assert store.unread_reason(WAIT_S) is None
+        assert consumer.since_ms == NOW_MS - 7 * 86_400_000
+        is_read = threading.Event()
+        store.mark_older_read = is_read.set  # type: ignore[method-assign]
+        assert store.older_unread_reason() is not None
+        assert is_read.wait(WAIT_S)
+        assert consumer.since_ms == NOW_MS - 35 * 86_400_000
+        series = store.series(1, NOW_MS - 19 * 86_400_000, NOW_MS, NOW_MS, 336)
+        assert None not in series.columns["client_in_bytes_per_s"][1:-1]
+
+
 def test_forged_and_deleted_records_change_nothing() -> None:
     good = [record_of(period) for period in PERIODS]
     progress = Record(b'{"v": 1, "kind": "progress"}', b"progress")
@@ -145,7 +160,7 @@ def test_forged_and_deleted_records_change_nothing() -> None:
 
 
 def test_missing_topic_is_an_empty_history_until_it_appears(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(history_follower, "_AGAIN_S", 0.01)
+    monkeypatch.setattr(background_reader, "_AGAIN_S", 0.01)
     later = FakeConsumer([record_of(period) for period in (PERIODS[0], *PERIODS)])
     with following(FakeConsumer([], exists=False), later) as store:
         assert store.unread_reason(WAIT_S) is None
@@ -156,12 +171,15 @@ def test_missing_topic_is_an_empty_history_until_it_appears(monkeypatch: pytest.
 
 def test_unreadable_topic_is_named_and_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
     tried = threading.Event()
-    monkeypatch.setattr(history_follower, "_AGAIN_S", 0.2)
+    monkeypatch.setattr(background_reader, "_AGAIN_S", 0.2)
     later = FakeConsumer([record_of(period) for period in (PERIODS[0], *PERIODS)])
     with following(kafka.errors.KafkaConnectionError("no answer"), later) as store:
-        monkeypatch.setattr(
-            store, "mark_unreadable", lambda problem: (WeekStore.mark_unreadable(store, problem), tried.set())
-        )
+
+        def mark(problem: str) -> None:
+            WeekStore.mark_unreadable(store, problem)
+            tried.set()
+
+        monkeypatch.setattr(store, "mark_unreadable", mark)
         store.on_request()
         assert tried.wait(WAIT_S)
         assert "the history topic rheostat.history cannot be read: " in (store._problem or "")

@@ -1,0 +1,36 @@
+"""Finds the decision with an id: in the tuner's memory, or else in the journal."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tuner.api.api_state import ApiState
+from tuner.api.decisions import EventRow, is_tick_number, time_of_number
+
+# The first request makes the tuner read the journal. Most journals are read within this time.
+_READ_S_MAX = 1.5
+MISSING = "The journal has no decision with this id. It keeps the newest 100,000 decisions and as many changes of the control law"
+
+
+class FoundDecision(NamedTuple):
+    """A decision, or the sentence why it cannot be shown."""
+
+    row: EventRow | None
+    reason: str | None
+
+
+def find_decision(state: ApiState, number: int) -> FoundDecision:
+    """Returns the decision with this id. May wait for the journal.
+
+    The id of a decision is derived from its time. A row that begins earlier in the journal than in the memory of an earlier process
+    has another id, so a row is also found by the time of one of its acts.
+    """
+    store = state.observers.decisions
+    row = store.row(number) or store.row_at(time_of_number(number), steering_tick=is_tick_number(number))
+    if row is not None:
+        return FoundDecision(row, None)
+    reason = state.journal.unread_reason(_READ_S_MAX)
+    row = state.journal.row(number)
+    if row is not None:
+        return FoundDecision(row, None)
+    return FoundDecision(None, MISSING if reason is None else f"{reason[:1].upper()}{reason[1:]}")

@@ -1,0 +1,110 @@
+"""The rate of each throttle over weeks, as the journal records it: one point for each change.
+
+A line keeps ``POINTS_MAX`` points. Changes within one step of a line share a point, which has the last rate. A line that is full
+doubles its step, so that it always covers the whole time; the lines of a thousand brokers then need 50 MB at most.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from tuner.core.cluster import BrokerSide
+
+POINTS_MAX = 2_048
+_STEP_MS = 10_000
+_SIDES_MAX = 4_000  # A client with random broker ids must not fill the memory.
+_NAN = math.nan
+
+
+class RatePoint(NamedTuple):
+    """The rate from ``at_ms`` on; None: no throttle, or not known."""
+
+    at_ms: int
+    bytes_per_s: float | None
+
+
+class _Line:
+    """The points of one throttle, in the order in which the journal has them."""
+
+    def __init__(self) -> None:
+        self.times_ms = array("q")
+        self.rates = array("d")
+        self._step_ms = _STEP_MS
+
+    def add(self, at_ms: int, rate: float) -> None:
+        if self.times_ms and 0 <= at_ms - self.times_ms[-1] < self._step_ms and not math.isnan(rate):
+            self.rates[-1] = rate
+            return
+        self.times_ms.append(at_ms)
+        self.rates.append(rate)
+        while len(self.times_ms) > POINTS_MAX:
+            self._thin()
+
+    def _thin(self) -> None:
+        self._step_ms *= 2
+        times_ms, rates = self.times_ms, self.rates
+        self.times_ms, self.rates = array("q"), array("d")
+        for at_ms, rate in zip(times_ms, rates, strict=True):
+            if self.times_ms and 0 <= at_ms - self.times_ms[-1] < self._step_ms:
+                self.rates[-1] = rate
+            else:
+                self.times_ms.append(at_ms)
+                self.rates.append(rate)
+
+
+class RateLines:
+    """The lines of all throttles. The caller locks."""
+
+    def __init__(self) -> None:
+        self._lines: dict[BrokerSide, _Line] = {}
+
+    def add(self, side: BrokerSide, at_ms: int, bytes_per_s: float | None) -> None:
+        """Adds a rate; None: the throttle was removed."""
+        line = self._lines.get(side)
+        if line is None:
+            if len(self._lines) >= _SIDES_MAX:
+                return
+            line = self._lines[side] = _Line()
+        line.add(at_ms, _NAN if bytes_per_s is None else float(bytes_per_s))
+
+    def points(self, side: BrokerSide, from_ms: int, to_ms: int, steps_max: int) -> list[RatePoint]:
+        """Returns the points of a range in order of time; the first one is the rate at its beginning.
+
+        Args:
+            steps_max: the range is divided into so many steps. A step with more than three changes has its lowest, highest and last
+                rate only, so that a long range hides no peak.
+        """
+        line = self._lines.get(side)
+        if line is None:
+            return []
+        # A clock that was set back makes the journal's times go back; the sort is stable.
+        points = sorted(zip(line.times_ms, line.rates, strict=True), key=lambda point: point[0])
+        before = [rate for at_ms, rate in points if at_ms <= from_ms]
+        inside = [point for point in points if from_ms < point[0] <= to_ms]
+        step_ms = max(1, (to_ms - from_ms) // steps_max + 1)
+        shown: list[RatePoint] = [_point(from_ms, before[-1])] if before else []
+        step: list[tuple[int, float]] = []
+        for point in inside:
+            if step and (point[0] - from_ms) // step_ms != (step[0][0] - from_ms) // step_ms:
+                shown += _extremes(step)
+                step = []
+            step.append(point)
+        return [*shown, *_extremes(step)]
+
+
+def _extremes(step: Sequence[tuple[int, float]]) -> list[RatePoint]:
+    """Returns the points with the lowest, the highest and the last rate of a step, in order of time."""
+    if len(step) <= 3:
+        return [_point(*point) for point in step]
+    known = [point for point in step if not math.isnan(point[1])]
+    chosen = {step[-1]}
+    if known:
+        chosen |= {min(known, key=lambda point: point[1]), max(known, key=lambda point: point[1])}
+    return [_point(*point) for point in sorted(chosen, key=lambda point: point[0])]
+
+
+def _point(at_ms: int, rate: float) -> RatePoint:
+    return RatePoint(at_ms, None if math.isnan(rate) else round(rate))
