@@ -13,10 +13,12 @@ from tuner.api.decisions import EventRow, time_of_number
 from tuner.api.sentences import utc_datetime
 from tuner.control.throttle.decision import Reason
 from tuner.control.throttle.reason_texts import CYCLE_REASONS, SIDE_REASONS
+from tuner.control.throttle.reason_thresholds import thresholds
 
 # The range that the replay command covers, before and after the decision. The replay needs whole cycles.
 _REPLAY_MARGIN_MS = 60_000
 _INPUTS_MAX = 200
+_ACTS_MAX = 10  # Of an event with several throttles, so many have their thresholds on the page.
 _INPUT_CHARACTERS_MAX = 2_000
 
 
@@ -54,6 +56,11 @@ def decision_values(
         "outcomes": OUTCOMES,
         "reason": text,
         "earlier": earlier_rules(shown["reason"]) if page_texts.is_throttle_reason(text) else [],
+        "thresholds": [
+            each
+            for act in row.acts[:_ACTS_MAX]
+            for each in thresholds(act.entry.reason, act.entry.decision, act.entry.inputs, act.entry.at_ms)
+        ],
         "inputs": inputs[:_INPUTS_MAX],
         "inputs_total": len(inputs),
     }

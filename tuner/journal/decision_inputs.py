@@ -42,7 +42,14 @@ class DecisionInputs:
             "stalls": dict(map(self._stall_item, self._destinations_of(side))),
             "limits": self._limits,
             **({"vetoes": self._vetoes} if self._vetoes else {}),
+            **self._latency_limit(side),
         }
+
+    def _latency_limit(self, side: BrokerSide) -> dict[str, float]:
+        """Returns the highest p99 that the control law allows on this broker; empty if it steers no throttle of this side."""
+        setpoint = self._observation.setpoints.get(side)
+        limit = setpoint.latency_limit if setpoint is not None else None
+        return {"p99_ms_max": limit.p99_ms_max} if limit is not None else {}
 
     def _broker_row(self, broker: int) -> dict[str, Any] | None:
         signal = self._observation.broker_signals.get(broker)

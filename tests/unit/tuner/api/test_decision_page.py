@@ -46,6 +46,17 @@ def test_unknown_decision_still_has_its_time_and_its_replay() -> None:
     assert replay_command(NOW_MS, None) in unescape(html)
 
 
+def test_decision_with_a_threshold_says_what_it_would_have_taken() -> None:
+    rig = Rig()
+    rig.cycle()
+    stall = {"lost_s": 14.5, "stalled": True, "observed_s": 40.0, "window": [[5.0, 0.0, 10e6], [5.0, 0.0, 10e6]]}
+    inputs = {"stalls": {"3": stall}, "limits": {}, "move": None, "broker": None}
+    rig.observers.decisions.add([entry("intent", inputs=inputs)])
+    text = " ".join(page_text(rig.get(f"/page/decision/{NOW_MS * 2_000}").text).split())
+    assert "What it would have taken to decide otherwise" in text
+    assert "at least 1.00 MB/s (half of what the throttles allow) 0 B/s The move would have counted as progressing" in text
+
+
 def test_decision_that_only_the_journal_has_opens_after_a_restart() -> None:
     rig, old = Rig(), [entry("intent"), entry("outcome", at_ms=NOW_MS + 2_000)]
     rig.cycle()
