@@ -55,6 +55,8 @@ def update_kb(port: int, brokers: list[int]) -> float:
     status = _length(port, "/api/v1/status")
     by_view = {view.address: status + sum(_length(port, f"/page/{part}") for part in view.parts) for view in VIEWS}
     by_view["/brokers"] += _length(port, charts)
+    past = f"/brokers/{brokers[0]}"
+    by_view[past] = status + _length(port, f"/api/v1{past}/history") + _length(port, f"/page/broker/{brokers[0]}")
     return max(by_view.values()) / 1000
 
 

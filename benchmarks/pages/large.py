@@ -14,12 +14,14 @@ import time
 from typing import Any, cast
 
 from benchmarks import metrics_extras
+from benchmarks.pages.past import fill_past, recording
 from benchmarks.sizes.cycle import CYCLE_MS, OBJECTIVE, TURNS, WELL, Looked, NoOrders, Observed, SilentJournal
 from benchmarks.sizes.world import CLUSTER, LargeCluster, now_ms, records, sized
 from rheostat.console.logs import set_up_logs
 from streaming.shared.contract import decode_signal
 from streaming.shared.kafka.cluster import ClusterClient
 from tuner.api.api_state import ApiState
+from tuner.api.journal_history import JournalHistory
 from tuner.api.limits import RequestRate, TokenBuckets
 from tuner.api.metrics import make_registry
 from tuner.api.observers import Observers
@@ -61,6 +63,7 @@ class LargeTuner:
         )
         journal = SilentJournal()
         journal.inputs = inputs
+        self._past = JournalHistory(CLUSTER)
         board = StatusStore(CLUSTER, limits, dry_run=False, wall_clock=self.now_s, objective=OBJECTIVE)
         board.become_active()
         self._observers = Observers(board)
@@ -71,7 +74,7 @@ class LargeTuner:
             signals=self._signals,
             throttles=throttles,
             orders=NoOrders(),
-            journal=self._observers.wrap_journal(journal.write),
+            journal=self._observers.wrap_journal(recording(journal.write, self._past, [])),
             observer=self._observers,
             inputs=inputs,
         )
@@ -94,9 +97,9 @@ class LargeTuner:
         quotas = metrics_extras.quotas(CLUSTER, now_ms(1))
         self._plans, self._turns = PlanStatusStore(CLUSTER), metrics_extras.turns()
         weeks = WeekStore(CLUSTER)
-        weeks.mark_read()  # The history is empty.
+        fill_past(weeks, self._past, now_ms(1))
         app = make_app(
-            ApiState(self._observers, quotas, self._plans, weeks=weeks),
+            ApiState(self._observers, quotas, self._plans, weeks=weeks, journal=self._past),
             make_registry(board, quotas, plans=self._plans),
             CYCLE_MS / 1000,
             self.now_s,

@@ -19,6 +19,8 @@ PATHS = (
     "/api/v1/brokers?moving=true&limit=20",
     "/api/v1/brokers/7",
     "/api/v1/brokers/7/week",
+    "/api/v1/brokers/7/history",
+    "/api/v1/brokers/7/history?from_ms=0",
     "/api/v1/tenants",
     "/api/v1/mutations",
     "/api/v1/replication",
@@ -32,6 +34,8 @@ PATHS = (
     "/page/moves",
     "/page/brokers",
     "/page/decisions",
+    "/page/decision/{id}",
+    "/page/broker/7",
     "/readyz",
 )
 SCRAPED = "/metrics"

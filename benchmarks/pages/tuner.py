@@ -8,11 +8,10 @@ look current.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import Any
 
+from benchmarks.pages.past import recording
 from rheostat.simulate.scenario_file import load_scenario
 from tuner.api.api_state import ApiState
 from tuner.api.auth import Tokens
@@ -111,7 +110,7 @@ class SimulatedTuner:
             signals=signals,
             throttles=throttles,
             orders=self.orders,
-            journal=self.observers.wrap_journal(self._recorded(MemoryJournal().write)),
+            journal=self.observers.wrap_journal(recording(MemoryJournal().write, self.journal, self.entries)),
             observer=self.observers,
         )
         config = ThrottleConfig(
@@ -153,16 +152,6 @@ class SimulatedTuner:
 
     def now_s(self) -> float:
         return self._epoch_s + self._cluster.now_s
-
-    def _recorded(self, write: Callable[..., None]) -> Callable[..., None]:
-        """Returns a function that writes to the journal, and passes its entries to the history as the follower does."""
-
-        def write_and_record(entries: Sequence[Entry] = (), **more: Any) -> None:
-            write(entries, **more)
-            for entry in entries:
-                self.record(entry)
-
-        return write_and_record
 
     def record(self, entry: Entry) -> None:
         """Adds an entry to the journal that the history reads."""

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from tuner.api import broker_history_models, response_models
 from tuner.api.api_state import ApiState
-from tuner.api.broker_history_views import TimeRange, broker_history_json, time_range
+from tuner.api.broker_history_views import HistoryRange, broker_history_json, time_range
 from tuner.api.orders_api import broker_fault
 from tuner.api.parameters import BrokerId
 from tuner.api.responses import json_bytes, json_bytes_response
@@ -41,7 +41,7 @@ def read_broker_history(state: ApiState, broker: int, from_ms: int | None, to_ms
         HTTPException: the broker is unknown, and has no history.
     """
     now_ms = state.observers.status.now_ms()
-    shown: TimeRange = time_range(from_ms, to_ms, now_ms)
+    shown: HistoryRange = time_range(from_ms, to_ms, now_ms)
     reasons = [store.unread_reason(_READ_S_MAX) for store in (state.weeks, state.journal)]
     fault = broker_fault(broker, state.snapshot().brokers)
     # A broker that was removed still has its history.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from streaming.shared.contract import Side
-from tuner.api.journal_history import JournalHistory, Mark
+from tuner.api.journal_history import HistoryMark, JournalHistory
 from tuner.api.rate_lines import RatePoint
 from tuner.api.sentences import moment
 from tuner.api.week_store import HOUR_MS, HOURS, PERIOD_MS, SLOTS, WeekStore
@@ -20,14 +20,14 @@ RANGE_MS_MIN, RANGE_MS_MAX = 60_000, HOURS * HOUR_MS
 RANGE_MS_DEFAULT = 24 * HOUR_MS
 
 
-class TimeRange(NamedTuple):
+class HistoryRange(NamedTuple):
     """A range of time, epoch."""
 
     from_ms: int
     to_ms: int
 
 
-def time_range(from_ms: int | None, to_ms: int | None, now_ms: int) -> TimeRange:
+def time_range(from_ms: int | None, to_ms: int | None, now_ms: int) -> HistoryRange:
     """Returns the range that a request asks for: by default the last day; never shorter than a minute or longer than five weeks.
 
     A range that begins before the oldest history, or ends in the future, is moved: the reader's clock may be wrong.
@@ -36,11 +36,11 @@ def time_range(from_ms: int | None, to_ms: int | None, now_ms: int) -> TimeRange
     end_ms = max(end_ms, now_ms - RANGE_MS_MAX + RANGE_MS_MIN)
     start_ms = from_ms if from_ms is not None else end_ms - RANGE_MS_DEFAULT
     start_ms = max(min(start_ms, end_ms - RANGE_MS_MIN), now_ms - RANGE_MS_MAX)
-    return TimeRange(start_ms, end_ms)
+    return HistoryRange(start_ms, end_ms)
 
 
 def broker_history_json(
-    weeks: WeekStore, journal: JournalHistory, broker: int, shown: TimeRange, now_ms: int, notes: Sequence[str] = ()
+    weeks: WeekStore, journal: JournalHistory, broker: int, shown: HistoryRange, now_ms: int, notes: Sequence[str] = ()
 ) -> dict[str, Any]:
     """Returns the measurements, the throttles, the settings in force and the marks of the range.
 
@@ -78,7 +78,7 @@ def broker_history_json(
     }
 
 
-def history_notes(weeks: WeekStore, journal: JournalHistory, shown: TimeRange, now_ms: int) -> list[str]:
+def history_notes(weeks: WeekStore, journal: JournalHistory, shown: HistoryRange, now_ms: int) -> list[str]:
     """Returns sentences on what the history of this range lacks."""
     notes = []
     is_older = shown.from_ms // PERIOD_MS <= now_ms // PERIOD_MS - SLOTS
@@ -102,5 +102,5 @@ def _line(points: Sequence[RatePoint]) -> dict[str, Any]:
     return {"times_ms": [point.at_ms for point in points], "bytes_per_s": [point.bytes_per_s for point in points]}
 
 
-def _mark(mark: Mark) -> dict[str, Any]:
+def _mark(mark: HistoryMark) -> dict[str, Any]:
     return {"at_ms": mark.at_ms, "kind": mark.kind.value, "id": mark.number, "text": mark.text}

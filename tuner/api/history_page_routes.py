@@ -12,7 +12,7 @@ from starlette.responses import HTMLResponse, Response
 from streaming.shared.units import rate_text
 from tuner.api.api_state import ApiState
 from tuner.api.broker_history_routes import FromMs, ToMs, read_broker_history
-from tuner.api.broker_history_views import TimeRange
+from tuner.api.broker_history_views import HistoryRange
 from tuner.api.decision_lookup import find_decision
 from tuner.api.decision_page import decision_values
 from tuner.api.journal_history import MarkKind
@@ -53,7 +53,7 @@ def add_history_parts(parts: APIRouter, state: ApiState, templates: Environment)
         history = read_broker_history(state, broker, from_ms, to_ms)
         values = {
             "h": history,
-            "shown": TimeRange(history["from_ms"], history["to_ms"]),
+            "shown": HistoryRange(history["from_ms"], history["to_ms"]),
             "rows": measure_rows(history),
             "kinds": _KINDS,
         }

@@ -55,7 +55,7 @@ class MarkKind(StrEnum):
     DECISION = "decision"  # The tuner changed a throttle.
 
 
-class Mark(NamedTuple):
+class HistoryMark(NamedTuple):
     """One event on a chart.
 
     Attributes:
@@ -86,8 +86,8 @@ class JournalHistory(ReadOnRequest):
         self.read_entries: Callable[[int, int], Iterable[Entry]] = lambda _offset, _count: ()
         self._lock = threading.Lock()
         self._lines = RateLines()
-        self._decisions: deque[Mark] = deque(maxlen=_DECISION_MARKS_MAX)
-        self._others: deque[Mark] = deque(maxlen=_OTHER_MARKS_MAX)
+        self._decisions: deque[HistoryMark] = deque(maxlen=_DECISION_MARKS_MAX)
+        self._others: deque[HistoryMark] = deque(maxlen=_OTHER_MARKS_MAX)
         self._settings: deque[tuple[int, SettingsInForce]] = deque(maxlen=_SETTINGS_MAX)
         self._holder: str | None = None
         self._index_ms, self._index_offsets = array("q"), array("q")
@@ -130,7 +130,7 @@ class JournalHistory(ReadOnRequest):
         if kind is None:
             return
         sides = tuple((b, None if s is None else str(s)) for b, s in throttles_of(entry) if b is not None)
-        mark = Mark(entry.at_ms, kind, number_of(entry), sides, entry.text[:_TEXT_MAX])
+        mark = HistoryMark(entry.at_ms, kind, number_of(entry), sides, entry.text[:_TEXT_MAX])
         (self._decisions if kind is MarkKind.DECISION else self._others).append(mark)
 
     def _kind_of(self, entry: Entry) -> MarkKind | None:
@@ -173,7 +173,7 @@ class JournalHistory(ReadOnRequest):
         inside = [each for each in known if from_ms < each[0] <= to_ms]
         return [*before, *inside[-count_max:]]
 
-    def marks(self, broker: int | None, from_ms: int, to_ms: int, count_max: int) -> tuple[list[Mark], int]:
+    def marks(self, broker: int | None, from_ms: int, to_ms: int, count_max: int) -> tuple[list[HistoryMark], int]:
         """Returns the marks of a range in order of time, and how many were left out.
 
         Changes of the tuner itself are left out first, because they are frequent; of the rest the oldest.

@@ -87,7 +87,7 @@ class WeekStore(ReadOnRequest):
         self._lock = threading.Lock()
         self._numbers = array("q", [-1]) * SLOTS
         self._rows: dict[int, array[float]] = {}
-        self._hours = _HourlyMeans()
+        self._hours = _HourRing()
         self._last_numbers: dict[int, int] = {}  # By broker: the number of its newest period.
 
     # -- called by the follower ------------------------------------------------------------------------------------------
@@ -195,7 +195,7 @@ class WeekStore(ReadOnRequest):
         return BrokerSeries(first * unit_ms, width * unit_ms, columns)
 
 
-class _HourlyMeans:
+class _HourRing:
     """A ring of hours with the means of the ten-minute periods that left the ring of the week."""
 
     def __init__(self) -> None:

@@ -33,7 +33,7 @@ class Threshold(NamedTuple):
     otherwise: str
 
 
-class _Record(NamedTuple):
+class _DecisionRecord(NamedTuple):
     """The parts of the journal entry of a decision."""
 
     decision: Mapping[str, Any]
@@ -52,17 +52,17 @@ def thresholds(reason: str, decision: Mapping[str, Any], inputs: Inputs, at_ms: 
     if rule is None:
         return []
     try:
-        return list(rule(_Record(decision, inputs, at_ms)))
+        return list(rule(_DecisionRecord(decision, inputs, at_ms)))
     except (AttributeError, KeyError, TypeError, ValueError, IndexError):
         return []  # Another version, or another program, wrote the record.
 
 
-def _stalled(record: _Record) -> Iterator[Threshold]:
+def _stalled(record: _DecisionRecord) -> Iterator[Threshold]:
     yield from _rate_conditions(record)
     yield from _drains(record.inputs, is_stalled=True)
 
 
-def _below_steady_state(record: _Record) -> Iterator[Threshold]:
+def _below_steady_state(record: _DecisionRecord) -> Iterator[Threshold]:
     current, steady_state = record.decision["current_bytes_per_s"], record.inputs["move"]["steady_state_bytes_per_s"]
     if current is not None and steady_state is not None:
         yield Threshold(
@@ -72,7 +72,7 @@ def _below_steady_state(record: _Record) -> Iterator[Threshold]:
     yield from _drains(record.inputs, is_stalled=True)
 
 
-def _rate_conditions(record: _Record) -> Iterator[Threshold]:
+def _rate_conditions(record: _DecisionRecord) -> Iterator[Threshold]:
     current, side = record.decision.get("current_bytes_per_s"), str(record.decision["side"])
     measured = (record.inputs.get("broker") or {}).get(f"{side}_throttled_bytes_per_s")
     bound = record.inputs["limits"].get("bound_ratio")
@@ -120,11 +120,11 @@ def _drain(window: Sequence[Sequence[float]]) -> tuple[float, float] | None:
     return drained / seconds, _STALL.share_expected * expected / seconds
 
 
-def _progressing(record: _Record) -> Iterator[Threshold]:
+def _progressing(record: _DecisionRecord) -> Iterator[Threshold]:
     yield from _drains(record.inputs, is_stalled=False)
 
 
-def _watching(record: _Record) -> Iterator[Threshold]:
+def _watching(record: _DecisionRecord) -> Iterator[Threshold]:
     observed_s = min(float(stall["observed_s"]) for stall in record.inputs["stalls"].values())
     yield Threshold(
         "the time for which the move was observed at one rate", f"at least {_STALL.observed_s_min:g} s", f"{observed_s:.0f} s",
@@ -132,7 +132,7 @@ def _watching(record: _Record) -> Iterator[Threshold]:
     )  # fmt: skip
 
 
-def _infeasible(record: _Record) -> Iterator[Threshold]:
+def _infeasible(record: _DecisionRecord) -> Iterator[Threshold]:
     steady_state = record.inputs["move"]["steady_state_bytes_per_s"]
     yield Threshold(
         "the ceiling", f"above {rate_text(steady_state)} (steady-state replication)",
@@ -140,7 +140,7 @@ def _infeasible(record: _Record) -> Iterator[Threshold]:
     )  # fmt: skip
 
 
-def _at_ceiling(record: _Record) -> Iterator[Threshold]:
+def _at_ceiling(record: _DecisionRecord) -> Iterator[Threshold]:
     limits = record.inputs["limits"]
     yield Threshold(
         "the ceiling", f"more than {limits['deadband_ratio']:.0%} above the throttle", rate_text(limits["rate_bytes_per_s_max"]),
@@ -148,7 +148,7 @@ def _at_ceiling(record: _Record) -> Iterator[Threshold]:
     )  # fmt: skip
 
 
-def _stale(record: _Record) -> Iterator[Threshold]:
+def _stale(record: _DecisionRecord) -> Iterator[Threshold]:
     ages_s = [
         abs(record.at_ms - row["sampled_at_ms"]) / 1000
         for row in (record.inputs.get("move"), record.inputs.get("broker"))
@@ -163,7 +163,7 @@ def _stale(record: _Record) -> Iterator[Threshold]:
     )
 
 
-def _no_headroom(record: _Record) -> Iterator[Threshold]:
+def _no_headroom(record: _DecisionRecord) -> Iterator[Threshold]:
     had, limit = record.inputs["broker"]["produce_p99_ms"], record.inputs["p99_ms_max"]
     if had > limit:
         yield Threshold(
@@ -172,7 +172,7 @@ def _no_headroom(record: _Record) -> Iterator[Threshold]:
         )  # fmt: skip
 
 
-def _not_throttle_bound(record: _Record) -> Iterator[Threshold]:
+def _not_throttle_bound(record: _DecisionRecord) -> Iterator[Threshold]:
     yield from _drains(record.inputs, is_stalled=True)
 
 
@@ -180,7 +180,7 @@ def _signed(bytes_per_s: float) -> str:
     return rate_text(bytes_per_s) if bytes_per_s >= 0 else f"−{rate_text(-bytes_per_s)}"
 
 
-_Rule = Callable[[_Record], Iterator[Threshold]]
+_Rule = Callable[[_DecisionRecord], Iterator[Threshold]]
 _RULES: Mapping[str, _Rule] = {
     Reason.STALLED_BELOW_STEADY_STATE: _below_steady_state,
     Reason.STALLED_THROTTLE_BOUND: _stalled,

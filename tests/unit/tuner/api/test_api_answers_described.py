@@ -77,6 +77,7 @@ def broken(rig: Any, method: str, path: str, patch: pytest.MonkeyPatch) -> int:
     for part, name in (
         (rig.order_service, "submit"), (rig.plans, "snapshot"), (rig.quotas, "as_json"), (observers, "snapshot"), (observers.history, "series"),
         (observers.decisions, "page"), (observers.decisions, "row"), (rig.mutations, "snapshot"), (rig.weeks, "week"),
+        (rig.weeks, "series"), (rig.journal, "rates"),
     ):  # fmt: skip
         patch.setattr(part, name, breaks)
     return asked(rig, method, path)
@@ -124,7 +125,7 @@ WELL, OPEN, BUSY, CROWDED = (
 def test_route_gives_exactly_the_refusals_it_documents(method: str, path: str) -> None:
     described = {int(code) for code in DESCRIBED[path][method]["responses"] if int(code) >= 400}
     never = {int(code) for m, p, code in NEVER if (m, p) == (method, path)}
-    concrete = path.format(**EXAMPLES) + ("?broker=3" if path.endswith("/history") else "")
+    concrete = path.format(**EXAMPLES) + ("?broker=3" if path == "/api/v1/history" else "")
     given = set()
     # An accepted stream never ends, so only its refusals are provoked.
     for provoke in (

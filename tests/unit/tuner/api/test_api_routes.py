@@ -28,6 +28,7 @@ READS = [
     "brokers",
     "brokers/1",
     "brokers/1/week",
+    "brokers/1/history",
     "replication",
     "tenants",
     "mutations",

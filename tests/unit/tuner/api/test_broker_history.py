@@ -13,7 +13,7 @@ from week_cases import history_week
 
 from streaming.shared.contract import Side
 from tuner.api import broker_history_routes
-from tuner.api.broker_history_views import RANGE_MS_MAX, TimeRange, time_range
+from tuner.api.broker_history_views import RANGE_MS_MAX, HistoryRange, time_range
 from tuner.api.decisions import number_of
 from tuner.control.throttle.decision import Reason, SetRate
 from tuner.control.throttle.objective import Objective
@@ -154,7 +154,7 @@ def test_removed_broker_keeps_its_history_and_an_unknown_one_is_named() -> None:
 def test_any_range_becomes_one_that_the_history_may_have(
     from_ms: int | None, to_ms: int | None, expected: tuple[int, int]
 ) -> None:
-    assert time_range(from_ms, to_ms, NOW_MS) == TimeRange(*expected)
+    assert time_range(from_ms, to_ms, NOW_MS) == HistoryRange(*expected)
 
 
 @pytest.mark.parametrize("query", ["?from_ms=-1", "?from_ms=x", f"?to_ms={2**53 + 1}", "?form_ms=1"])

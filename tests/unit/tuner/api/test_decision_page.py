@@ -54,7 +54,9 @@ def test_decision_with_a_threshold_says_what_it_would_have_taken() -> None:
     rig.observers.decisions.add([entry("intent", inputs=inputs)])
     text = " ".join(page_text(rig.get(f"/page/decision/{NOW_MS * 2_000}").text).split())
     assert "What it would have taken to decide otherwise" in text
-    assert "at least 1.00 MB/s (half of what the throttles allow) 0 B/s The move would have counted as progressing" in text
+    assert (
+        "at least 1.00 MB/s (half of what the throttles allow) 0 B/s The move would have counted as progressing" in text
+    )
 
 
 def test_decision_that_only_the_journal_has_opens_after_a_restart() -> None:
