@@ -7,16 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import Any
 
 from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL
 from rheostat.profiles import UsableProfiles
 from rheostat.start_times import RequestedStart, local_text
-from streaming.shared.contract import Side
 from streaming.shared.short_lists import join_names
 from streaming.shared.units import rate_text, span_text
-from tuner.control.throttle.objective import Mode
 from tuner.core.cluster import BrokerSide
 from tuner.core.side_load import PlannedPartition, side_loads
 from tuner.planning.copy_forecast import (
@@ -24,20 +21,16 @@ from tuner.planning.copy_forecast import (
     CopyLimits,
     CopyPeriod,
     KnownCapacity,
-    LimitPeriod,
     LoadCase,
-    known_capacities,
 )
 from tuner.planning.start_time import MOVE_S_MAX, START_AHEAD_S_MAX, BindingPeriod, MoveForecast, StartEstimate
-from tuner.settings.schedule_periods import SettingsPeriod, periods
+from tuner.settings.copy_limits import LIMIT_PERIODS_MAX, capacities_of, schedule_limits
 from tuner.settings.tuner import TunerSettings
 
 _ROWS_EVERY_MS = 4 * 3600 * 1000
 _ROWS = 6  # The rows after the first; together a whole day.
 _BROKERS_SHOWN = 5
 _LIMITS_MS = 1000 * (START_AHEAD_S_MAX + MOVE_S_MAX)
-# A schedule that changes more often is cut, and its last period stays: two weeks have 1,000 periods of 20 minutes.
-_LIMIT_PERIODS_MAX = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,33 +114,8 @@ def copy_limits(
     Args:
         throttle_of: returns the highest throttle (bytes/s) of the plan under the settings of a period.
     """
-    until_ms = now_ms + _LIMITS_MS
-    schedule = list(islice(periods(settings, now_ms, until_ms), _LIMIT_PERIODS_MAX))
-    cut_ms = schedule[-1].until_ms
-    limits = CopyLimits(
-        tuple(_limit_period(period, throttle_of(period.settings)) for period in schedule),
-        settings.rate_bytes_per_s_min,
-        leader_ratio=leader_ratio,
-        cut_ms=None if cut_ms is None or cut_ms >= until_ms else cut_ms,
-    )
-    if settings.objective is None:  # Without an objective, throttles do not follow the clients.
-        return limits
-    sides = side_loads(partitions)
-    return replace(
-        limits, capacities=known_capacities(sides, _configured_capacities(settings, sides), profiles.by_broker)
-    )
-
-
-def _limit_period(period: SettingsPeriod, ceiling_bytes_per_s: float) -> LimitPeriod:
-    objective = period.settings.control_objective()
-    if objective is None:
-        return LimitPeriod(period.from_ms, ceiling_bytes_per_s)
-    return LimitPeriod(
-        period.from_ms,
-        ceiling_bytes_per_s,
-        headroom_ratio=objective.gentle_ratio if objective.mode is Mode.GENTLE else 1.0,
-        share_max=objective.share_max,
-    )
+    limits = schedule_limits(settings, throttle_of, now_ms, now_ms + _LIMITS_MS, leader_ratio=leader_ratio)
+    return replace(limits, capacities=capacities_of(settings, side_loads(partitions), profiles.by_broker))
 
 
 def brokers_of(partitions: Iterable[PlannedPartition]) -> set[int]:
@@ -249,7 +217,7 @@ def _notes(
 ) -> Iterable[str]:
     if limits.cut_ms is not None:
         yield (
-            f"The schedule changes more than {_LIMIT_PERIODS_MAX} times within {span_text(_LIMITS_MS / 1000)}. The forecast "
+            f"The schedule changes more than {LIMIT_PERIODS_MAX} times within {span_text(_LIMITS_MS / 1000)}. The forecast "
             f"follows it until {local_text(limits.cut_ms)}; after that the limits of its last period stay."
         )
     for reason in dict.fromkeys(profiles.unusable.values()):
@@ -280,16 +248,6 @@ def _brokers_text(brokers: Sequence[int]) -> str:
     if len(brokers) == 1:
         return f"Broker {brokers[0]}"
     return f"Each of brokers {join_names([str(broker) for broker in brokers], _BROKERS_SHOWN)}"
-
-
-def _configured_capacities(settings: TunerSettings, sides: Iterable[BrokerSide]) -> dict[BrokerSide, float]:
-    if settings.capacity is None:
-        return {}
-    configured: dict[BrokerSide, float] = {}
-    for broker, side in sides:
-        capacity = settings.capacity.of(broker)
-        configured[(broker, side)] = capacity.out_bytes_per_s if side is Side.LEADER else capacity.in_bytes_per_s
-    return configured
 
 
 def _estimate_record(estimate: StartEstimate) -> dict[str, Any]:

@@ -312,7 +312,7 @@ def _run_term(process: _Process, current: _Settings, read_ahead: ReadAhead | Non
         orders.set_earlier_orders(journal.orders, journal.superseded_orders, journal.orders_history)
         _start_loading_history(process)
         process.webhooks.configure(settings.webhooks, dry_run=settings.dry_run)
-        context = _term_context(process, settings, current.partition_limits, journal, inputs, cleanups)
+        context = _term_context(process, period.settings, current, journal, inputs, cleanups)
         in_force = settings_in_force(settings.limits(), settings.control_objective())
         term = begin_term_entry(
             process.holder, version("rheostat"), in_force, process.clock.now_ms(), dry_run=settings.dry_run
@@ -390,7 +390,7 @@ def _start_loading_history(process: _Process) -> None:
 def _term_context(
     process: _Process,
     settings: TunerSettings,
-    partition_limits: PartitionLimits | None,
+    current: _Settings,
     journal: KafkaJournal,
     inputs: InputLog,
     cleanups: ExitStack,
@@ -403,7 +403,8 @@ def _term_context(
         process.kafka,
         process.topics,
         settings,
-        partition_limits,
+        current.schedule.file_settings,
+        current.partition_limits,
         live=live,
         signals=process.signals,
         orders=process.orders,

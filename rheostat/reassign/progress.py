@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from streaming.shared.contract import MoveSignal
@@ -11,12 +11,24 @@ from tuner.control.reassignment.explain import new_partitions_text
 from tuner.control.reassignment.measurements import PartitionMeasurements, update_measurements
 from tuner.control.reassignment.partition_progress import PartitionProgress, PlanMemory, classify_partitions
 from tuner.core.batch_limits import BatchLimits
+from tuner.core.cluster import BrokerSide
 from tuner.core.plan_progress import Progress, expected_end
 from tuner.core.reassignment_plan import DesiredPlanState, Plan, PlanEnding, ReassignmentSnapshot, TopicPartition
 from tuner.core.reassignment_steps import UNLIMITED
 
 # A partition, its current replicas, and its replicas afterwards.
 ReplicaChange = tuple[TopicPartition, tuple[int, ...], tuple[int, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class CurrentMoves:
+    """The fresh signals of all sides with moves, and ``Observation.eta_ratios`` of these sides."""
+
+    signals: tuple[MoveSignal, ...] = ()
+    eta_ratios: Mapping[BrokerSide, float] = field(default_factory=dict)
+
+
+NO_MOVES = CurrentMoves()
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +43,7 @@ class PlanProgress:
     remaining: tuple[ReplicaChange, ...] = ()  # Partitions that have not arrived, with their final replicas.
     batch: tuple[ReplicaChange, ...] = ()  # Partitions with a running step, with the replicas that the step ends with.
     new_partitions: tuple[str, ...] = ()  # Sentences on topics with partitions that the plan does not move.
-    moves: tuple[MoveSignal, ...] = ()  # Current signals of the moves to each broker.
+    moves: CurrentMoves = NO_MOVES
 
     @property
     def has_counts(self) -> bool:
@@ -56,7 +68,8 @@ class PlanProgress:
     @property
     def eta_s(self) -> float | None:
         """Seconds until the plan ends, as in `rheostat status`; None: not known yet, or the plan does not advance."""
-        return expected_end(self.moves, stalled=False, plans={self.plan.id: self.progress}).eta_s
+        plans, moves = {self.plan.id: self.progress}, self.moves
+        return expected_end(moves.signals, stalled=False, plans=plans, eta_ratios=moves.eta_ratios).eta_s
 
     @property
     def progress(self) -> Progress:
@@ -77,13 +90,13 @@ class PlanProgress:
 
 
 def measure_progress(
-    plan: Plan, snapshot: ReassignmentSnapshot, at_ms: int, moves: Sequence[MoveSignal] = ()
+    plan: Plan, snapshot: ReassignmentSnapshot, at_ms: int, moves: CurrentMoves = NO_MOVES
 ) -> PlanProgress:
     """Returns the progress of the plan.
 
     Args:
         at_ms: epoch time of the snapshot.
-        moves: current signals of the moves to each broker, for the time left: the plan does not end before these moves.
+        moves: for the time left: the plan does not end before these moves.
     """
     if not plan.is_active:
         result = plan.state.result
@@ -121,7 +134,7 @@ def measure_progress(
         remaining=tuple(remaining),
         batch=tuple(batch),
         new_partitions=new_partitions_text(plan, snapshot),
-        moves=tuple(moves),
+        moves=moves,
     )
 
 

@@ -10,13 +10,13 @@ from contextlib import contextmanager
 
 from rheostat.config.settings import Settings
 from rheostat.errors import CommandError
+from rheostat.eta_forecasts import eta_forecasts
 from rheostat.metrics_cluster import metrics_consumer
 from rheostat.orders.send import ACKNOWLEDGED_S_MAX
 from rheostat.reassign.plan_input import open_client
 from rheostat.reassign.plan_store import open_plan_reader
-from rheostat.reassign.progress import PlanProgress, measure_progress, partitions_to_measure
+from rheostat.reassign.progress import CurrentMoves, PlanProgress, measure_progress, partitions_to_measure
 from rheostat.reassign.view import PlanView
-from streaming.shared.contract import MoveSignal, Side
 from streaming.shared.kafka.cluster import ClusterError
 from tuner.core.freshness import Freshness, freshness
 from tuner.core.reassignment_plan import Plan
@@ -101,8 +101,8 @@ def read_progress(settings: Settings, plan: Plan) -> PlanProgress:
 
 
 @contextmanager
-def _open_move_reader(settings: Settings) -> Iterator[Callable[[int], list[MoveSignal]]]:
-    """Yields a function that returns, for the current time in ms, the fresh signals of the moves to each broker."""
+def _open_move_reader(settings: Settings) -> Iterator[Callable[[int], CurrentMoves]]:
+    """Yields a function that returns the current moves at a time (epoch ms)."""
     topic = settings.topic_names().signals
     try:
         reader = metrics_consumer(settings, "rheostat-reassign-signals")
@@ -111,12 +111,13 @@ def _open_move_reader(settings: Settings) -> Iterator[Callable[[int], list[MoveS
     try:
         signals = SignalReader(reader, topic, settings.cluster)
         signals.rewind(_SIGNAL_BACKLOG)
+        forecasts, age_s_max = eta_forecasts(settings), settings.tuner.signal_age_s_max
 
-        def read_moves(now_ms: int) -> list[MoveSignal]:
+        def read_moves(now_ms: int) -> CurrentMoves:
             signals.poll()
-            moves = [s for (_, side), s in signals.moves.items() if side is Side.FOLLOWER and s.moving_partitions]
-            age_s_max = settings.tuner.signal_age_s_max
-            return [signal for signal in moves if freshness(signal, now_ms, age_s_max) is Freshness.FRESH]
+            moves = {side: s for side, s in signals.moves.items() if s.moving_partitions}
+            fresh = {side: s for side, s in moves.items() if freshness(s, now_ms, age_s_max) is Freshness.FRESH}
+            return CurrentMoves(tuple(fresh.values()), forecasts.ratios(fresh, now_ms))
 
         yield read_moves
     finally:
@@ -124,7 +125,7 @@ def _open_move_reader(settings: Settings) -> Iterator[Callable[[int], list[MoveS
 
 
 def _measure(
-    actuator: KafkaReassignmentActuator, plan: Plan, read_moves: Callable[[int], list[MoveSignal]]
+    actuator: KafkaReassignmentActuator, plan: Plan, read_moves: Callable[[int], CurrentMoves]
 ) -> PlanProgress | ClusterError:
     snapshot = actuator.read_snapshot({topic for topic, _ in plan.partitions}, partitions_to_measure(plan))
     if isinstance(snapshot, ClusterError):

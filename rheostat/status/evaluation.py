@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from rheostat.config.settings import Settings
+from rheostat.eta_forecasts import eta_forecasts
 from tuner.api import views
 from tuner.api.decision_rows import decision_json
 from tuner.api.decisions import ENTRIES_MAX, DecisionFilter, DecisionStore
@@ -53,7 +54,12 @@ class StatusEvaluator:
     """
 
     def __init__(self, settings: Settings) -> None:
+        """
+        Args:
+            settings: the settings of the file, without the changes of the schedule.
+        """
         self.use(settings.tuner)
+        self._eta_forecasts = eta_forecasts(settings)
         self._history = RateHistoryStore()
         self._stalls: Mapping[int, StallState] = {}
         self._rates_since: Mapping[BrokerSide, RateSince] = {}
@@ -86,15 +92,17 @@ class StatusEvaluator:
         """
         if rate_bytes_per_s_max is not None:
             self._limits = replace(self._limits, rate_bytes_per_s_max=rate_bytes_per_s_max)
+        moves = dict(signals.moves) if signals is not None else {}
         observation = Observation(
             now_ms,
             live,
             broker_signals=dict(signals.brokers) if signals is not None else {},
-            move_signals=dict(signals.moves) if signals is not None else {},
+            move_signals=moves,
             replication_signals=dict(signals.replication) if signals is not None else {},
             setpoints=self._setpoints(live),
             orders=orders,
             plan_moves=plan_moves,
+            eta_ratios=self._eta_forecasts.ratios(moves, now_ms),
         )
         state = replace(memory or Memory(), stalls=self._stalls)
         self._rates_since = track_rate_changes(observation, live, replace(state, rates_since=self._rates_since))

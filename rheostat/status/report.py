@@ -156,8 +156,8 @@ def status_json(
         evaluator: keeps state between calls; None: this is the only call.
     """
     schedule = find_period(settings.tuner, now_ms) if settings.tuner.schedule else None
-    settings = settings_now(settings, now_ms)
     evaluator = evaluator or StatusEvaluator(settings)
+    settings = settings_now(settings, now_ms)
     evaluator.use(settings.tuner)
     tuner = tuner_json(readings.tuners, settings.tuner.rate_bytes_per_s_max)
     steering_ticks = journal.entries["steering"]

@@ -11,7 +11,10 @@ from tuner.core.plan_progress import expected_end
 def ends_at_ms(result: CycleResult, plans: PlanSnapshot) -> int | None:
     """Returns the expected end (epoch ms), the same as in the API status; None while it is unknown."""
     eta_s = expected_end(
-        result.destinations().values(), stalled=bool(result.stalled_brokers()), plans=plan_progress(plans)
+        result.signals_for_end(result.destinations()),
+        stalled=bool(result.stalled_brokers()),
+        plans=plan_progress(plans),
+        eta_ratios=result.eta_ratios(),
     ).eta_s
     if eta_s is None or result.observation is None:
         return None

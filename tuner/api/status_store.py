@@ -382,6 +382,18 @@ class CycleResult:
         signals = {b: s for (b, side), s in self.moves().items() if side is Side.FOLLOWER and s.moving_partitions}
         return dict(sorted(signals.items(), key=itemgetter(0)))
 
+    def eta_ratios(self) -> Mapping[BrokerSide, float]:
+        """Returns ``Observation.eta_ratios``."""
+        return self.observation.eta_ratios if self.observation is not None else {}
+
+    def signals_for_end(self, destinations: Mapping[int, MoveSignal]) -> list[MoveSignal]:
+        """Returns the move signals that determine the expected end: of destinations, and of leaders whose rate will change."""
+        if not destinations:
+            return []
+        moves = self.moves()
+        leaders = (side for side in self.eta_ratios() if side[1] is Side.LEADER and side in moves)
+        return [*destinations.values(), *map(moves.__getitem__, leaders)]
+
     def stalled_brokers(self) -> list[int]:
         return sorted(b for b, state in self.memory.stalls.items() if state.stalled)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from streaming.shared.contract import Side
+from streaming.shared.contract import MoveSignal, Side
 from tuner.api.latency_limits import latency_limit_json
 from tuner.api.sentences import headline, next_steps, recovery_sentence
 from tuner.api.status_snapshot import StatusSnapshot
@@ -105,8 +105,12 @@ def _latency_json(snapshot: StatusSnapshot) -> dict[str, Any]:
 
 def estimate_end(snapshot: StatusSnapshot, plans: Mapping[str, Progress]) -> ExpectedEnd:
     """Returns the expected end of all moves and of each plan. All views call this, so that they show the same end."""
+    result = snapshot.cycle.result
     return expected_end(
-        snapshot.destinations.values(), stalled=bool(snapshot.cycle.result.stalled_brokers()), plans=plans
+        result.signals_for_end(snapshot.destinations),
+        stalled=bool(result.stalled_brokers()),
+        plans=plans,
+        eta_ratios=result.eta_ratios(),
     )
 
 
@@ -192,13 +196,17 @@ def destinations_by_urgency(snapshot: StatusSnapshot) -> list[int]:
 
     def urgency(broker: int) -> tuple[bool, bool, float, int]:
         signal, state = snapshot.destinations[broker], stalls.get(broker)
-        eta_s = move_eta_s(signal)
+        eta_s = _eta_s(snapshot, signal)
         stalled = state is not None and state.stalled
         # Two brokers are compared by the last value only if both have an expected end, or neither has.
         last_value = eta_s if eta_s is not None else signal.remaining_bytes or 0.0
         return not stalled, eta_s is not None, -last_value, broker
 
     return sorted(snapshot.destinations, key=urgency)
+
+
+def _eta_s(snapshot: StatusSnapshot, signal: MoveSignal) -> float | None:
+    return move_eta_s(signal, snapshot.cycle.result.eta_ratios().get((signal.broker, signal.side), 1.0))
 
 
 def move_json(snapshot: StatusSnapshot, broker: int) -> dict[str, Any]:
@@ -212,7 +220,7 @@ def move_json(snapshot: StatusSnapshot, broker: int) -> dict[str, Any]:
         "done_ratio": snapshot.peaks.done_ratio(broker, signal.remaining_bytes),
         "since_ms": peak.since_ms if peak is not None else None,
         "remaining_slope_bytes_per_s": signal.remaining_slope_bytes_per_s,
-        "eta_s": None if state is not None and state.stalled else move_eta_s(signal),
+        "eta_s": None if state is not None and state.stalled else _eta_s(snapshot, signal),
         "lag_messages": signal.lag_messages,
         "write_bytes_per_s": signal.write_bytes_per_s,
         "progress_age_s": signal.progress_age_s,

@@ -134,6 +134,8 @@ class Observation:
         replication_signals: the newest signals of lag, by follower. No decision depends on them, so the journal does not keep them.
         baselines: the baseline of each broker, for display; no throttle decision depends on it.
         vetoes: the external checks that veto now.
+        eta_ratios: for sides whose forecast loads or limits differ from the current ones: the expected time of the moves ÷ their
+            time at the current rate.
     """
 
     now_ms: int
@@ -148,3 +150,4 @@ class Observation:
     replication_signals: Mapping[int, ReplicationSignal] = field(default_factory=dict)
     baselines: Mapping[int, BrokerBaseline] = field(default_factory=dict)
     vetoes: tuple[Veto, ...] = ()
+    eta_ratios: Mapping[BrokerSide, float] = field(default_factory=dict)

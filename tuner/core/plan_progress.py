@@ -3,6 +3,9 @@
     without a plan   when the slowest destination has copied its remaining bytes at its current rate
     with plans       when the last plan has copied everything at its mean rate since its start, and not before the running moves end
 
+If the forecast of the next hours differs from this hour, each time is multiplied by its side's ratio in ``Observation.eta_ratios``.
+A leader that the forecast slows down counts as well, because it may end after all destinations.
+
 No end is known while a move is stalled, or while a plan is paused or cancelled. The end is also unknown at the start of a plan: the
 rate then rises from a twelfth of its final value for about fifteen seconds, so neither its mean nor its current value is of use.
 """
@@ -10,9 +13,11 @@ rate then rises from a twelfth of its final value for about fifteen seconds, so 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
-from streaming.shared.contract import MoveSignal
+from streaming.shared.contract import MoveSignal, Side
+from tuner.core.cluster import BrokerSide
 
 ETA_S_MAX = 10 * 365 * 86_400.0
 # Seconds of copying at the full rate that a plan loses at its start: the tuner has to notice the plan, and half of the
@@ -53,34 +58,54 @@ class ExpectedEnd(NamedTuple):
     plans_eta_s: Mapping[str, float | None] = {}
 
 
-def expected_end(moves: Iterable[MoveSignal], *, stalled: bool, plans: Mapping[str, Progress]) -> ExpectedEnd:
+def expected_end(
+    moves: Iterable[MoveSignal],
+    *,
+    stalled: bool,
+    plans: Mapping[str, Progress],
+    eta_ratios: Mapping[BrokerSide, float] = MappingProxyType({}),
+) -> ExpectedEnd:
     """Returns when everything ends and when each plan ends.
 
     Args:
-        moves: the current signal of the moves onto each broker.
+        moves: the current signal of the moves onto each broker; those of leaders matter only if they have a ratio.
         stalled: whether any of these moves has stalled.
         plans: plans that have not ended, by id.
+        eta_ratios: by side, as in ``Observation``.
     """
     if stalled:
         return ExpectedEnd(None, dict.fromkeys(plans))
-    moves_s = _latest_s([move_eta_s(signal) for signal in moves])
+    ratios: list[float] = []
+    etas_s: list[float | None] = []
+    for signal in moves:
+        ratio = eta_ratios.get((signal.broker, signal.side), 1.0)
+        eta_s = move_eta_s(signal, ratio)
+        if signal.side is Side.LEADER and (ratio <= 1.0 or eta_s is None):
+            continue
+        ratios.append(ratio)
+        etas_s.append(eta_s)
+    moves_s, plan_ratio = _latest_s(etas_s), max(ratios, default=1.0)
     if not plans:
         return ExpectedEnd(moves_s)
     plans_eta_s: dict[str, float | None] = {}
     for plan, progress in plans.items():
         own_s = plan_eta_s(progress)
-        plans_eta_s[plan] = None if own_s is None else max(own_s, moves_s or 0.0)
+        plans_eta_s[plan] = None if own_s is None else max(own_s * plan_ratio, moves_s or 0.0)
     return ExpectedEnd(_latest_s([*plans_eta_s.values()]), plans_eta_s)
 
 
-def move_eta_s(signal: MoveSignal) -> float | None:
-    """Returns the seconds until a move ends at its current rate; None: it makes no progress, or too little is known."""
+def move_eta_s(signal: MoveSignal, eta_ratio: float = 1.0) -> float | None:
+    """Returns the seconds until a move ends; None: it makes no progress, or too little is known.
+
+    Args:
+        eta_ratio: expected time ÷ time at the current rate.
+    """
     remaining, slope = signal.remaining_bytes, signal.remaining_slope_bytes_per_s
     if remaining == 0:
         return 0.0
     if remaining is None or slope is None or slope >= 0:
         return None
-    eta_s = remaining / -slope
+    eta_s = remaining / -slope * eta_ratio
     return eta_s if eta_s <= ETA_S_MAX else None
 
 

@@ -59,6 +59,7 @@ STATE_FIELDS: Mapping[str, Any] = {
     "orders": Orders,
     "plan_moves": Mapping[TopicPartition, PlanThrottle],
     "vetoes": tuple[Veto, ...],  # The external checks that vetoed.
+    "eta_ratios": Mapping[BrokerSide, float],  # Expected time ÷ time at the current rate.
     "steered": frozenset[BrokerSide],  # Sides that the closed-loop control sets.
     **_fields_of(Memory, "memory"),
     **_fields_of(ControlState, "control"),

@@ -35,6 +35,7 @@ def capture_cycle(observation: Observation, before: Memory) -> StateValues:
         "orders": observation.orders,
         "plan_moves": observation.plan_moves,
         "vetoes": observation.vetoes,
+        "eta_ratios": observation.eta_ratios,
         "steered": frozenset(observation.setpoints),
         **prefix_fields("memory", before),
     }

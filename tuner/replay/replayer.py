@@ -124,7 +124,9 @@ class Replayer:
             orders=state["orders"],
             empty_windows=state["empty_windows"],
             plan_moves=state["plan_moves"],
-            vetoes=state.get("vetoes", ()),  # Absent in records of earlier versions.
+            # Records of earlier versions lack these.
+            vetoes=state.get("vetoes", ()),
+            eta_ratios=state.get("eta_ratios", {}),
         )
         memory, decisions = decide(observation, self._build(Memory, "memory"), settings.limits, settings.stall)
         self._remember("memory", memory)

@@ -45,14 +45,14 @@ class SettingsSchedule:
         Args:
             settings: the settings of the file.
         """
-        self._settings = settings
+        self.file_settings = settings
         self._period: SettingsPeriod | None = None
 
     def at(self, now_ms: int) -> SettingsPeriod:
         """Returns the period that ``now_ms`` (epoch) is in. If the clock is set back, the period of the earlier time applies."""
         period = self._period
         if period is None or now_ms < period.from_ms or (period.until_ms is not None and now_ms >= period.until_ms):
-            period = self._period = find_period(self._settings, now_ms)
+            period = self._period = find_period(self.file_settings, now_ms)
         return period
 
 

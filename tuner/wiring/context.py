@@ -30,6 +30,7 @@ class TermContext:
     Attributes:
         topics: rheostat's own topics.
         settings: in force at the start of the term. During the term only the schedule changes the policy in them (schedule.py).
+        file_settings: the settings of the file, without the changes of the schedule.
         live: reads the state of the cluster.
         recoveries: finds recovering replicas; None: they are ignored.
         vetoes: returns the external checks that veto now.
@@ -43,6 +44,7 @@ class TermContext:
     kafka: KafkaSettings
     topics: Topics
     settings: TunerSettings
+    file_settings: TunerSettings
     partition_limits: PartitionLimits | None
     live: ClusterReader
     signals: SignalReader

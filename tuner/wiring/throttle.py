@@ -9,6 +9,7 @@ from tuner.control.throttle.state import Memory
 from tuner.core.throttle_limits import StallLimits
 from tuner.runtime.fencing import FencedThrottles
 from tuner.runtime.throttle.actuator import DryRunThrottles, KafkaThrottles, Throttles
+from tuner.runtime.throttle.eta_forecasts import EtaForecasts
 from tuner.runtime.throttle.loop import ThrottleConfig, ThrottleController, ThrottlePorts
 from tuner.runtime.throttle.ramp_executor import RampExecutor
 from tuner.wiring.context import TermContext
@@ -34,6 +35,7 @@ def throttle_controller(context: TermContext, client: ClusterClient, memory: Mem
         outbox=context.outbox,
         recoveries=context.recoveries,
         vetoes=context.vetoes,
+        eta_ratios=EtaForecasts(lambda: context.signals.profiles, context.file_settings).ratios,
     )
     config = ThrottleConfig(
         limits=settings.limits(),

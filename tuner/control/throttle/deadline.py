@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
 from streaming.shared.units import rate_text, size_text, span_text
 from tuner.core.cluster import BrokerSide, Setpoint, side_name
@@ -23,6 +24,7 @@ from tuner.core.value import value
 OBSERVED_S_MIN = 45.0
 # The remaining bytes are known some seconds late. The law plans to end earlier by this reserve, so a smaller delay is no miss.
 LATE_S_MIN = 15.0
+_FORECAST_ERROR = 0.13  # 90 of 100 expected times have a smaller error (benchmarks.eta).
 _NEVER_S = 366 * 86_400.0  # A longer time is reported as never.
 # A side at this share of the ceiling is limited by it, and not by its clients.
 _AT_CEILING = 0.9
@@ -36,6 +38,7 @@ class DeadlineMiss:
         rate_bytes_per_s: the setpoint of the side.
         ends_s: seconds until the side ends at that rate; infinite: never.
         left_s: seconds until the deadline; negative if it has passed.
+        eta_ratio: expected time ÷ time at the current rate; 1 without a forecast.
     """
 
     side: BrokerSide
@@ -44,6 +47,7 @@ class DeadlineMiss:
     ends_s: float
     left_s: float
     ceiling_bytes_per_s: float
+    eta_ratio: float = 1.0
 
     @property
     def late_s(self) -> float:
@@ -57,8 +61,9 @@ class DeadlineMiss:
         remaining = size_text(load.remaining_bytes)
         if math.isinf(self.ends_s):
             return f"{remaining} remain and never end at {rate}; finish_at {due}; {self._remedies()}"
+        forecast = "" if self.eta_ratio == 1.0 else " as the forecast loads and limits change the rate"
         return (
-            f"{remaining} remain, at {rate}, so it ends in {span_text(self.ends_s)}; "
+            f"{remaining} remain, at {rate}, so it ends in {span_text(self.ends_s)}{forecast}; "
             f"finish_at {due}: {span_text(self.late_s)} late; {self._remedies()}"
         )
 
@@ -79,16 +84,18 @@ def find_deadline_miss(
     observed: Iterable[BrokerSide],
     now_ms: int,
     limits: ThrottleLimits,
+    eta_ratios: Mapping[BrokerSide, float] = MappingProxyType({}),
 ) -> DeadlineMiss | None:
     """Returns the slowest steered side if it misses the deadline; None without a deadline, or if it is met.
 
     Args:
         observed: sides that were observed for at least ``OBSERVED_S_MIN``.
+        eta_ratios: by side, as in ``Observation``.
     """
     if limits.finish_at_ms is None:
         return None
     end_s = {
-        side: time_to_end_s(loads[side], setpoints[side])
+        side: time_to_end_s(loads[side], setpoints[side], eta_ratios.get(side, 1.0))
         for side in observed
         # A side with stale inputs decays, and its later rates are unknown.
         if side in loads and side in setpoints and not setpoints[side].inputs_stale
@@ -103,21 +110,33 @@ def find_deadline_miss(
         ends_s=end_s[slowest],
         left_s=(limits.finish_at_ms - now_ms) / 1000,
         ceiling_bytes_per_s=limits.rate_bytes_per_s_max,
+        eta_ratio=eta_ratios.get(slowest, 1.0),
     )
-    return miss if miss.late_s >= LATE_S_MIN else None
+    return miss if miss.late_s >= _late_s_min(miss.ends_s, miss.eta_ratio) else None
 
 
-def time_to_end_s(load: SideLoad, setpoint: Setpoint) -> float:
-    """Returns the seconds until nothing remains at the setpoint; infinite if that takes more than a year."""
+def _late_s_min(ends_s: float, eta_ratio: float) -> float:
+    return LATE_S_MIN if eta_ratio == 1.0 else max(LATE_S_MIN, _FORECAST_ERROR * ends_s)
+
+
+def time_to_end_s(load: SideLoad, setpoint: Setpoint, eta_ratio: float = 1.0) -> float:
+    """Returns the seconds until nothing remains at the setpoint; infinite if that takes more than a year.
+
+    Args:
+        eta_ratio: expected time ÷ time at the setpoint.
+    """
     time_s = drain_s(load, setpoint.bytes_per_s)
-    return math.inf if time_s is None or time_s > _NEVER_S else time_s
+    return math.inf if time_s is None or time_s > _NEVER_S else time_s * eta_ratio
 
 
-def explain_deadline_miss(miss: DeadlineMiss, side: BrokerSide, load: SideLoad, setpoint: Setpoint) -> str | None:
+def explain_deadline_miss(
+    miss: DeadlineMiss, side: BrokerSide, load: SideLoad, setpoint: Setpoint, eta_ratio: float = 1.0
+) -> str | None:
     """Returns the explanation for one side: the numbers, or which side is the slowest; None if this side is in time."""
     if side == miss.side:
         return f"too late for the deadline: {miss}"
-    if time_to_end_s(load, setpoint) - miss.left_s < LATE_S_MIN:
+    ends_s = time_to_end_s(load, setpoint, eta_ratio)
+    if ends_s - miss.left_s < _late_s_min(ends_s, eta_ratio):
         return None
     end = "never ends" if math.isinf(miss.ends_s) else f"ends {span_text(miss.late_s)} after finish_at"
     return (

@@ -49,7 +49,9 @@ def decide_sides(
     findings = _CycleFindings(
         stall_limits=stall_limits,
         stalled_destinations={destination for destination, state in memory.stalls.items() if state.stalled},
-        deadline_miss=find_deadline_miss(view.loads, view.setpoints, observed, view.now_ms, view.limits),
+        deadline_miss=find_deadline_miss(
+            view.loads, view.setpoints, observed, view.now_ms, view.limits, view.eta_ratios
+        ),
         bottlenecks=BottleneckFinder(view, memory, stall_limits),
     )
     cases = (SideCase.of(side, view, memory) for side in sides)

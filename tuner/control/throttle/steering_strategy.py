@@ -58,7 +58,9 @@ def _explain(
         )
     late_text = None
     if deadline_miss is not None and setpoint is not None:
-        late_text = explain_deadline_miss(deadline_miss, case.side, load, setpoint)
+        late_text = explain_deadline_miss(
+            deadline_miss, case.side, load, setpoint, case.view.eta_ratios.get(case.side, 1.0)
+        )
     steady_state = rate_text(load.steady_state_bytes_per_s)
     # Clients have priority, but the move continues at the minimum rate.
     if setpoint is not None and setpoint.no_headroom:

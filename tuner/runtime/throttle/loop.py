@@ -18,7 +18,7 @@ from typing import Protocol
 
 import structlog
 
-from streaming.shared.contract import ReplicationSignal
+from streaming.shared.contract import MoveSignal, ReplicationSignal
 from tuner.control.throttle.cleanup_rules import may_need_cleanup
 from tuner.control.throttle.decision import ClearLists, Decision, Reason, RestoreRate, SetRate, StartRate
 from tuner.control.throttle.incremental.cycle_cache import CycleCache
@@ -113,6 +113,7 @@ class ThrottlePorts:
         outbox: events that are not in the journal yet; None: a new, empty outbox.
         recoveries: finds recovering replicas; None: they are ignored.
         vetoes: returns the external checks that veto now.
+        eta_ratios: returns ``Observation.eta_ratios`` for the newest signals at a time (epoch).
     """
 
     live: ClusterLooker
@@ -125,6 +126,7 @@ class ThrottlePorts:
     outbox: Outbox | None = None
     recoveries: RecoverySource | None = None
     vetoes: Callable[[], tuple[Veto, ...]] = tuple
+    eta_ratios: Callable[[Mapping[BrokerSide, MoveSignal], int], Mapping[BrokerSide, float]] = lambda _, __: {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,6 +181,7 @@ class ThrottleController:
         self._orders = ports.orders
         self._observer = ports.observer
         self._vetoes = ports.vetoes
+        self._eta_ratios = ports.eta_ratios
         self._ramps = ramps
         self._steering = steering
         self._limits = limits
@@ -389,6 +392,7 @@ class ThrottleController:
             replication_signals=dict(self._signals.replication),
             baselines=dict(self._signals.baselines),
             vetoes=self._vetoes(),
+            eta_ratios=self._eta_ratios(self._signals.moves, now_ms),
         )
 
     def _with_recoveries(self, observation: Observation) -> Observation:

@@ -60,6 +60,37 @@ def test_plans_end_with_the_last_plan(
     assert [*end.plans_eta_s.values()] == each_s
 
 
+@pytest.mark.parametrize(
+    ("ratios", "everything_s", "plan_s"),
+    [
+        ({(3, Side.FOLLOWER): 1.5}, 450.0, 450.0),
+        ({(3, Side.FOLLOWER): 0.5}, 150.0, 150.0),
+        ({(9, Side.FOLLOWER): 3.0}, 300.0, 300.0),  # Another broker's.
+        ({(1, Side.LEADER): 2.0}, 1000.0, 1000.0),  # The leader ends after all destinations.
+        ({(1, Side.LEADER): 0.5}, 300.0, 300.0),  # A faster leader does not speed up the destination.
+        ({(2, Side.LEADER): 2.0}, 300.0, 300.0),  # Its end is not known.
+    ],
+)
+def test_forecast_ratios_change_the_end(
+    ratios: dict[tuple[int, Side], float], everything_s: float, plan_s: float
+) -> None:
+    signals = [
+        *moves({3: 600.0}, {3: -2.0}),
+        move_signal(1, Side.LEADER, remaining=1000.0, slope=-2.0),
+        move_signal(2, Side.LEADER, remaining=1000.0, slope=None),
+    ]
+    assert expected_end(signals, stalled=False, plans={}, eta_ratios=ratios).eta_s == everything_s
+    end = expected_end(signals, stalled=False, plans={"a": HALF}, eta_ratios=ratios)
+    assert end.plans_eta_s == {"a": plan_s}
+
+
+def test_plan_follows_the_slowest_forecast_of_its_brokers() -> None:
+    signals = moves({3: 600.0, 4: 600.0}, {3: -100.0, 4: -100.0})
+    ratios = {(3, Side.FOLLOWER): 0.5, (4, Side.FOLLOWER): 0.8}
+    end = expected_end(signals, stalled=False, plans={"a": HALF}, eta_ratios=ratios)
+    assert end.plans_eta_s == {"a": pytest.approx(0.8 * 60.0)}
+
+
 TOTAL, RATE = 3000.0, 10.0
 LATE_S = 3.0  # A signal tells of so long ago,
 SEES_S = 30.0  # and looks back so far.

@@ -35,6 +35,24 @@ def test_deadline_miss_starts_at_15_s(left_s: float, is_late: bool) -> None:
     assert (one(left_s) is not None) is is_late
 
 
+@pytest.mark.parametrize(
+    ("ratio", "left_s", "is_late"),
+    [
+        (2.0, 190.0, False),  # 200 s are expected, and a forecast may be wrong by 26 s.
+        (2.0, 170.0, True),
+        (0.5, 60.0, False),
+        (0.5, 30.0, True),
+    ],
+)
+def test_deadline_miss_follows_the_forecast(ratio: float, left_s: float, is_late: bool) -> None:
+    ratios = {SOURCE: ratio}
+    miss = find_deadline_miss({SOURCE: LOAD}, {SOURCE: AT_12}, [SOURCE], NOW_MS, by(left_s), ratios)
+    assert (miss is not None) is is_late
+    if miss is not None:
+        assert miss.ends_s == ratio * 100.0
+        assert "as the forecast loads and limits change the rate" in str(miss)
+
+
 def test_deadline_miss_without_a_deadline_is_none() -> None:
     assert find_deadline_miss({SOURCE: LOAD}, {SOURCE: AT_12}, [SOURCE], NOW_MS, LIMITS) is None
 
@@ -82,7 +100,9 @@ def test_deadline_explanation_of_other_sides_names_the_slowest() -> None:
         "too late for the deadline, because of the broker 1 leader throttle, which ends 70 s after finish_at: the decision "
         "about that throttle says what to change"
     )
-    assert explain_deadline_miss(replace(found, left_s=40.0), TARGET, loads[TARGET], courses[TARGET]) is None
+    in_time = replace(found, left_s=40.0)
+    assert explain_deadline_miss(in_time, TARGET, loads[TARGET], courses[TARGET]) is None
+    assert explain_deadline_miss(in_time, TARGET, loads[TARGET], courses[TARGET], eta_ratio=3.0) is not None
 
 
 def test_deadline_miss_ignores_unmeasured_sides() -> None:

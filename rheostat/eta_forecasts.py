@@ -1,0 +1,32 @@
+"""Forecasts for a command how the expected time of running moves differs from their time at the current rate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+
+from rheostat.config.settings import Settings
+from rheostat.errors import CommandError
+from rheostat.plan.cluster_layout import open_cluster
+from rheostat.profiles import read_profiles
+from streaming.shared.contract import BrokerProfile
+from tuner.runtime.throttle.eta_forecasts import EtaForecasts
+
+
+def eta_forecasts(settings: Settings) -> EtaForecasts:
+    """Returns forecasts that read the profiles once, and only if a long move runs. Without profiles the current loads stay.
+
+    Args:
+        settings: the settings of the file, without the changes of the schedule.
+    """
+
+    @cache
+    def profiles() -> Mapping[int, BrokerProfile]:
+        try:
+            with open_cluster(settings, "rheostat-eta") as client:
+                return read_profiles(client, settings)
+        except CommandError:
+            # The command itself reports a cluster that does not answer. An end at the current rate is better than none.
+            return {}
+
+    return EtaForecasts(profiles, settings.tuner, sides_per_call=None)

@@ -1,0 +1,135 @@
+"""The expected time of a running move follows the forecast of clients, of replication and of the limits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tuner_cases import move_signal
+
+from streaming.shared.contract import STEP_S, STEPS_MAX, BrokerProfile, LoadForecast, MoveSignal, Side
+from tuner.planning.copy_forecast import CopyLimits, KnownCapacity, LimitPeriod
+from tuner.planning.eta_forecast import eta_ratio
+
+MB = 1e6
+HOUR_MS = STEP_S * 1000
+NOW_MS = 1_764_000_000_000 - 1_764_000_000_000 % HOUR_MS
+CAPACITY = KnownCapacity(100 * MB, is_learned=True)
+CEILING_50 = CopyLimits((LimitPeriod(NOW_MS, 50 * MB),), rate_bytes_per_s_min=1 * MB)
+
+
+def profile(*hours_mb: float | None, replication_mb: float = 0.0) -> BrokerProfile:
+    """Clients and replication by hour from now on; the last value stays."""
+    load = LoadForecast(
+        bytes_per_s=tuple(
+            None if value is None else value * MB for value in (*hours_mb, *hours_mb[-1:] * (STEPS_MAX - len(hours_mb)))
+        )
+    )
+    steady = LoadForecast(bytes_per_s=(replication_mb * MB,) * STEPS_MAX)
+    return BrokerProfile(
+        "c", 1, NOW_MS, NOW_MS, 1e6, client_in=load, client_out=load, steady_in=steady, steady_out=steady
+    )
+
+
+def follower(hours: float, rate_mb: float, steady_state_mb: float = 0.0) -> MoveSignal:
+    """A move that takes ``hours`` at its current rate."""
+    rate = rate_mb * MB
+    return move_signal(1, Side.FOLLOWER, remaining=hours * 3600 * rate, slope=-rate, steady_state=steady_state_mb * MB)
+
+
+@pytest.mark.parametrize(
+    ("hours", "ratio"),
+    [
+        (0.5, 1.0),  # It ends within this hour.
+        (2.0, 0.75),  # One hour at 20 MB/s, and the rest at 40.
+        (9.0, 5.0 / 9.0),
+    ],
+)
+def test_fewer_clients_later_shorten_the_move(hours: float, ratio: float) -> None:
+    found = eta_ratio(follower(hours, 20.0), profile(80.0, 60.0), CAPACITY, CEILING_50, NOW_MS)
+    assert found == pytest.approx(ratio)
+
+
+def test_more_clients_later_lengthen_the_move() -> None:
+    found = eta_ratio(follower(2.0, 40.0), profile(60.0, 80.0), CAPACITY, CEILING_50, NOW_MS)
+    assert found == pytest.approx(1.5)
+
+
+def test_forecast_scales_the_current_rate() -> None:
+    """The forecast expects 20 MB/s now; the move makes 16 MB/s, and so 32 MB/s instead of 40 in the next hour."""
+    found = eta_ratio(follower(2.0, 16.0), profile(80.0, 60.0), CAPACITY, CEILING_50, NOW_MS)
+    assert found == pytest.approx(0.75)
+
+
+def test_move_below_its_throttle_does_not_speed_up() -> None:
+    """A disk limits the move to 5 MB/s although 20 MB/s are free: later only fewer than 5 MB/s make a difference."""
+    slow = follower(2.0, 5.0)
+    assert eta_ratio(slow, profile(80.0, 60.0), CAPACITY, CEILING_50, NOW_MS) == 1.0
+    assert eta_ratio(slow, profile(80.0, 97.5), CAPACITY, CEILING_50, NOW_MS) == pytest.approx(1.5)
+
+
+def test_ceiling_limits_later_hours() -> None:
+    found = eta_ratio(follower(2.0, 40.0), profile(60.0, 0.0), CAPACITY, CEILING_50, NOW_MS)
+    assert found == pytest.approx((1.0 + 40.0 / 50.0) / 2.0)
+
+
+def test_schedule_changes_the_ceiling_within_an_hour() -> None:
+    """After half an hour the ceiling doubles. No capacity is known, so nothing else limits the move."""
+    limits = CopyLimits((LimitPeriod(NOW_MS, 10 * MB), LimitPeriod(NOW_MS + HOUR_MS // 2, 20 * MB)))
+    found = eta_ratio(follower(1.5, 10.0), None, None, limits, NOW_MS)
+    assert found == pytest.approx((0.5 + 0.5) / 1.5)
+
+
+def test_steady_state_replication_takes_its_part() -> None:
+    """Of the ceiling of 50 MB/s, W takes 10 now. It follows the forecast of replication."""
+    limits = CopyLimits((LimitPeriod(NOW_MS, 50 * MB),))
+    changing = replace(profile(0.0), steady_in=LoadForecast(bytes_per_s=(20 * MB, *(60 * MB,) * (STEPS_MAX - 1))))
+    found = eta_ratio(follower(2.0, 40.0, steady_state_mb=10.0), changing, None, limits, NOW_MS)
+    assert found == pytest.approx(1.5)
+
+
+def test_leader_side_reads_what_clients_receive() -> None:
+    quiet_in = replace(profile(80.0, 60.0), client_in=LoadForecast(bytes_per_s=(0.0,) * STEPS_MAX))
+    leader = replace(follower(2.0, 20.0), side=Side.LEADER)
+    assert eta_ratio(leader, quiet_in, CAPACITY, CEILING_50, NOW_MS) == pytest.approx(0.75)
+    assert eta_ratio(follower(2.0, 20.0), quiet_in, CAPACITY, CEILING_50, NOW_MS) == 1.0
+
+
+def test_minimum_rate_applies_if_clients_leave_nothing() -> None:
+    limits = CopyLimits((LimitPeriod(NOW_MS, 50 * MB),), rate_bytes_per_s_min=10 * MB)
+    found = eta_ratio(follower(2.0, 20.0), profile(80.0, 100.0), CAPACITY, limits, NOW_MS)
+    assert found == pytest.approx(1.5)
+
+
+def test_absurd_forecast_changes_the_rate_by_a_bounded_factor() -> None:
+    """A forged profile can slow a move down to a twentieth, and speed it up to the ceiling."""
+    unlimited = CopyLimits((LimitPeriod(NOW_MS, float("inf")),))
+    huge = KnownCapacity(1e300, is_learned=True)
+    slower = eta_ratio(follower(2.0, 20.0), profile(80.0, 1e300), CAPACITY, unlimited, NOW_MS)
+    assert slower == pytest.approx((1.0 + 20.0) / 2.0)
+    assert 0.5 < eta_ratio(follower(2.0, 20.0), profile(1e299, 0.0), huge, unlimited, NOW_MS) <= 1.0
+
+
+def test_move_of_months_keeps_its_current_rate_after_a_week() -> None:
+    found = eta_ratio(follower(24.0 * 70, 20.0), profile(80.0, 60.0), CAPACITY, CEILING_50, NOW_MS)
+    assert found == pytest.approx((7 * 24 + (24 * 70 - (1 + 2 * (7 * 24 - 1)))) / (24 * 70))
+
+
+@pytest.mark.parametrize(
+    "signal",
+    [
+        move_signal(1, Side.FOLLOWER, slope=None),
+        move_signal(1, Side.FOLLOWER, slope=5.0),
+        move_signal(1, Side.FOLLOWER, remaining=None),
+        move_signal(1, Side.FOLLOWER, remaining=0.0),
+        move_signal(1, Side.FOLLOWER, steady_state=None),
+        follower(2.0, 20.0, steady_state_mb=200.0),  # The ceiling is below W.
+    ],
+    ids=["no_slope", "grows", "no_size", "ended", "no_load", "ceiling_below_w"],
+)
+def test_unknown_end_has_no_ratio(signal: MoveSignal) -> None:
+    assert eta_ratio(signal, profile(80.0, 60.0), CAPACITY, CEILING_50, NOW_MS) == 1.0
+
+
+def test_profile_without_values_changes_nothing() -> None:
+    assert eta_ratio(follower(5.0, 20.0), profile(None), CAPACITY, CEILING_50, NOW_MS) == 1.0
