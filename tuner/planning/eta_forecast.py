@@ -26,7 +26,7 @@ AHEAD_MS_MAX = 7 * 24 * _STEP_MS
 # A move at a smaller share of the surplus is not limited by its throttle.
 _THROTTLED_RATIO_MIN = 0.7
 # The range of the rate of one hour, as a multiple of the current rate: a forecast far outside it is not plausible.
-_FACTOR_MIN, _FACTOR_MAX = 0.05, 20.0
+_FACTOR_MIN, _FACTOR_MAX = 0.01, 100.0
 # As in the control law, a side gets at least this multiple of W.
 _MIN_RATE_OVER_STEADY_STATE = 1.2
 

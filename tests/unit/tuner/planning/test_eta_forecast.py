@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 from tuner_cases import move_signal
 
 from streaming.shared.contract import STEP_S, STEPS_MAX, BrokerProfile, LoadForecast, MoveSignal, Side
+from tuner.core.side_load import PlannedPartition
 from tuner.planning.copy_forecast import CopyLimits, KnownCapacity, LimitPeriod
+from tuner.planning.copy_rates import forecast_rates
 from tuner.planning.eta_forecast import eta_ratio
 
 MB = 1e6
@@ -102,11 +107,11 @@ def test_minimum_rate_applies_if_clients_leave_nothing() -> None:
 
 
 def test_absurd_forecast_changes_the_rate_by_a_bounded_factor() -> None:
-    """A forged profile can slow a move down to a twentieth, and speed it up to the ceiling."""
+    """A forged profile can slow a move down to a hundredth, and speed it up to the ceiling."""
     unlimited = CopyLimits((LimitPeriod(NOW_MS, float("inf")),))
     huge = KnownCapacity(1e300, is_learned=True)
     slower = eta_ratio(follower(2.0, 20.0), profile(80.0, 1e300), CAPACITY, unlimited, NOW_MS)
-    assert slower == pytest.approx((1.0 + 20.0) / 2.0)
+    assert slower == pytest.approx((1.0 + 100.0) / 2.0)
     assert 0.5 < eta_ratio(follower(2.0, 20.0), profile(1e299, 0.0), huge, unlimited, NOW_MS) <= 1.0
 
 
@@ -133,3 +138,31 @@ def test_unknown_end_has_no_ratio(signal: MoveSignal) -> None:
 
 def test_profile_without_values_changes_nothing() -> None:
     assert eta_ratio(follower(5.0, 20.0), profile(None), CAPACITY, CEILING_50, NOW_MS) == 1.0
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    clients_mb=st.lists(st.floats(0.0, 120.0), min_size=2, max_size=30),
+    ceiling_mb=st.floats(5.0, 200.0),
+    hours=st.floats(0.2, 60.0),
+)
+def test_undisturbed_move_ends_as_the_forecast_of_its_plan(
+    clients_mb: list[float], ceiling_mb: float, hours: float
+) -> None:
+    """A move that copies exactly at the forecast rate of this hour."""
+    limits = CopyLimits(
+        (LimitPeriod(NOW_MS, ceiling_mb * MB),), rate_bytes_per_s_min=4 * MB, capacities={(1, Side.FOLLOWER): CAPACITY}
+    )
+    loads = {1: profile(*clients_mb)}
+    copied = PlannedPartition("t", 0, 9, frozenset({9}), 0.0, {1: 1.0})
+    rates = forecast_rates([copied], loads, limits, NOW_MS, NOW_MS + 14 * 24 * HOUR_MS)
+    row = rates.sides.index((1, Side.FOLLOWER))
+    now_rate = float(rates.rates[row, 0])
+    remaining = hours * 3600 * now_rate
+    expected_ms = rates.ends_ms(
+        np.where(np.arange(len(rates.sides)) == row, remaining, 0.0), NOW_MS, int(rates.times_ms[-1])
+    )[row]
+    assume(expected_ms is not None and expected_ms - NOW_MS < 7 * 24 * HOUR_MS)
+    signal = move_signal(1, Side.FOLLOWER, remaining=remaining, slope=-now_rate, steady_state=0.0)
+    ratio = eta_ratio(signal, loads[1], CAPACITY, limits, NOW_MS)
+    assert ratio * hours == pytest.approx((expected_ms - NOW_MS) / HOUR_MS, rel=1e-3, abs=1e-3)
