@@ -142,6 +142,7 @@ def observation(
     busy: Iterable[BrokerSide] = (),
     now_ms: int = NOW_MS,
     courses: Mapping[BrokerSide, Setpoint] | None = None,
+    eta_ratios: Mapping[BrokerSide, float] | None = None,
 ) -> Observation:
     if signals is None:
         signals = (move_signal(*SOURCE), move_signal(*TARGET, steady_state=3 * MB))
@@ -155,6 +156,7 @@ def observation(
         ramping=frozenset(busy),
         setpoints=courses or {},
         replication_signals={s.broker: s for s in replication},
+        eta_ratios=eta_ratios or {},
     )
 
 

@@ -15,7 +15,7 @@ from tuner_cases import move_signal
 
 from rheostat.errors import BadInputError
 from rheostat.reassign.plan_store import StoredPlans
-from rheostat.reassign.progress import PlanProgress, as_record, measure_progress
+from rheostat.reassign.progress import CurrentMoves, PlanProgress, as_record, measure_progress
 from rheostat.reassign.step_preview import describe_steps, steps_as_records
 from rheostat.reassign.text import describe_plan, limits_text, progress_text
 from rheostat.reassign.view import PlanView
@@ -227,12 +227,15 @@ def test_ended_plan_has_the_counts_of_its_result() -> None:
 
 
 def test_time_left_is_at_least_that_of_the_moves() -> None:
-    slow = [move_signal(3, Side.FOLLOWER, remaining=600.0, slope=-2.0)]
+    signals = (move_signal(3, Side.FOLLOWER, remaining=600.0, slope=-2.0),)
+    slow = CurrentMoves(signals)
     progress = measure_progress(make_plan(RUNNING_STEP), SNAPSHOT, 100_000, slow)
     assert progress.eta_s == 300.0, "as status and page have it"
-    assert progress.eta_s == expected_end(slow, stalled=False, plans={"p1": progress.progress}).eta_s
+    assert progress.eta_s == expected_end(signals, stalled=False, plans={"p1": progress.progress}).eta_s
     assert "about 5 min left" in progress_text(progress, 50e6)
     assert measure_progress(make_plan(), SNAPSHOT, 100_000, slow).eta_s is None, "no step runs"
+    slower = CurrentMoves(signals, {(3, Side.FOLLOWER): 2.0})
+    assert measure_progress(make_plan(RUNNING_STEP), SNAPSHOT, 100_000, slower).eta_s == 600.0, "the forecast counts"
 
 
 def changed_plan(state: PlanState, desired: DesiredPlanState = DesiredPlanState.RUNNING) -> Plan:

@@ -174,6 +174,20 @@ def test_move_has_done_ratio_and_end_unless_stalled(rig: Rig) -> None:
     assert rig.get("/api/v1/moves").json()["moves"][0]["eta_s"] == 75.0
 
 
+def test_forecast_changes_the_expected_end_everywhere(rig: Rig) -> None:
+    """The destination needs 75 s at its current rate. The leader's forecast matters only where it ends later."""
+    signals = [move_signal(*SOURCE, remaining=150 * MB), move_signal(*TARGET, remaining=150 * MB)]
+    for ratios, move_s, all_s in (
+        ({TARGET: 2.0}, 150.0, 150.0),
+        ({SOURCE: 3.0}, 75.0, 225.0),
+        ({SOURCE: 0.5}, 75.0, 75.0),
+    ):
+        rig.cycle(memory=Memory(), signals=signals, eta_ratios=ratios)
+        assert rig.get("/api/v1/moves").json()["moves"][0]["eta_s"] == move_s
+        assert rig.get("/api/v1/status").json()["eta_s"] == all_s
+        assert rig.get("/status").json()["ends_at_ms"] == NOW_MS + 1000 * all_s
+
+
 def test_move_with_growing_remainder_has_no_end(rig: Rig) -> None:
     rig.cycle(memory=Memory(), signals=[move_signal(*TARGET, remaining=0.0, slope=0.0)])
     assert rig.get("/api/v1/moves").json()["moves"][0]["eta_s"] == 0.0

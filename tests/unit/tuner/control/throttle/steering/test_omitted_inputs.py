@@ -67,6 +67,7 @@ def test_all_observed_fields_are_recorded() -> None:
         "empty_windows",
         "plan_moves",
         "vetoes",
+        "eta_ratios",
     }
     # Only the search for the cause of a replication lag and the status read them, and no throttle decision depends on either.
     not_recorded = {"replication_signals", "baselines"}
