@@ -298,11 +298,13 @@ def plans() -> list[timeseries.Panel]:
         ),
         lines(
             "Plans that do not proceed",
-            "1 while an operator has paused or cancelled a plan, or while the tuner cannot execute plans. "
+            "1 while an operator has paused or cancelled a plan, or while the tuner cannot execute plans, and the number of "
+            "cordoned brokers on which a plan adds replicas. "
             "`rheostat status` shows the cause.",
             COUNT,
             query(per("plan", TunerMetric.PLAN_PAUSED), "plan {{plan}} is paused"),
             query(per("plan", TunerMetric.PLAN_CANCELLING), "plan {{plan}} is being cancelled"),
+            query(per("plan", TunerMetric.PLAN_CORDONED_TARGETS), "plan {{plan}}: cordoned targets"),
             query(most(TunerMetric.PLAN_EXECUTOR_FAILED), "no plan proceeds: internal error"),
             query(most(TunerMetric.PLANS_STATE_UNKNOWN), "no plan proceeds: cluster not readable"),
             alert="ReassignmentPlansNotExecuted",

@@ -361,7 +361,12 @@ def _remaining_lines(recorded: RecordedOrders) -> list[str]:
         f"{log_dir_name(broker)}: {rate_text(owned.setpoint_bytes_per_s)} is not restored"
         for broker, owned in sorted(recorded.log_dirs.owned.items())
     ]
-    cordon_lines = [f"broker {broker}: its cordon is not lifted" for broker in recorded.cordons.brokers]
+    cordon_lines = [
+        f"broker {broker}: its cordon is not lifted"
+        if recorded.cordons.owned[broker].is_written
+        else f"broker {broker}: a request to cordon it got no answer; if it still takes effect, the tuner lifts the cordon"
+        for broker in recorded.cordons.brokers
+    ]
     return rate_lines + list_lines + quota_lines + log_dir_lines + cordon_lines
 
 

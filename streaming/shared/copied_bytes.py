@@ -4,13 +4,16 @@ The leader of a tiered partition (KIP-405) keeps the older part of the log in th
 disks: the *local log*. A new replica copies at most the local log. With KIP-1023 it copies only what is not in the remote storage
 yet. Brokers delete local segments at different times, so the local logs of replicas in sync have unlike sizes.
 
-So the difference of two log sizes says nothing about the bytes left to copy. This module uses offsets instead. It assumes that all
-records of the leader's local log have their mean size.
+So the difference of two log sizes says nothing about the bytes left to copy. This module uses the offsets of both local logs, and
+the size of the follower's: only where neither size tells more, it assumes that records have their mean size. Old records may be ten
+times as large as new ones, for example after a change of a producer, and a copy begins with the old ones.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+NEAR_END_SHARE = 0.1  # Of the records of the leader's local log.
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,19 +32,50 @@ class LocalLog:
     pending_upload: int | None = None
 
 
-def copied_bytes(leader: LocalLog, follower_end: int | None) -> int:
-    """Returns the bytes of the leader's local log that a follower has, or does not have to copy.
+@dataclass(frozen=True, slots=True)
+class FollowerLog:
+    """The part of a tiered log that a follower has on its own disks.
+
+    Attributes:
+        start: its first offset; None: not known.
+        end: its end offset; None: the follower has no log yet.
+    """
+
+    size_bytes: int = 0
+    start: int | None = None
+    end: int | None = None
+
+
+def copied_bytes(leader: LocalLog, follower: FollowerLog) -> int:
+    """Returns the bytes of the leader's local log that a follower has, or does not have to copy."""
+    end = follower.end
+    has_begun = end is not None and end >= leader.start
+    offset = end if has_begun and end is not None else first_copied_offset(leader)
+    if offset >= leader.end:
+        return leader.size_bytes
+    left = (leader.end - offset) / (leader.end - leader.start)
+    if not has_begun or follower.start is None or follower.start >= offset or follower.size_bytes == 0:
+        return round(leader.size_bytes * (1 - left))
+    return round(leader.size_bytes - min(leader.size_bytes, _left_bytes(leader, follower.size_bytes, follower.start, offset)))
+
+
+def _left_bytes(leader: LocalLog, copied_bytes: int, start: int, end: int) -> float:
+    """Returns the bytes of the leader's local log after a follower's end offset.
 
     Args:
-        follower_end: the follower's log end offset; None: it has no log yet.
+        copied_bytes: size of the follower's local log, from offset ``start`` to ``end``.
     """
-    offset = follower_end
-    if offset is None or offset < leader.start:
-        offset = first_copied_offset(leader)
-    if leader.end <= leader.start:
-        return leader.size_bytes
-    share = (offset - leader.start) / (leader.end - leader.start)
-    return round(leader.size_bytes * min(1.0, max(0.0, share)))
+    left, local = leader.end - end, leader.end - leader.start
+    if start >= leader.start:
+        # The leader has records before the follower's first one, and after its last one. Both parts are of one mean size.
+        return max(0, leader.size_bytes - copied_bytes) * left / (left + start - leader.start)
+    # The leader has deleted a part of what the follower has. Near the end of the copy, an error of this part would be large beside
+    # the bytes left, so the mean size of the leader's records counts more and more.
+    shared_bytes = copied_bytes * (end - leader.start) / (end - start)
+    by_difference = max(0.0, leader.size_bytes - shared_bytes)
+    by_records = leader.size_bytes * left / local
+    weight = min(1.0, left / local / NEAR_END_SHARE)
+    return weight * by_difference + (1 - weight) * by_records
 
 
 def first_copied_offset(leader: LocalLog) -> int:

@@ -333,6 +333,10 @@ class TunerMetric:
     LEADERSHIP_DECISIONS = _counter("rheostat_leadership_decisions_total", unit=Unit.COUNT, labels=_DECISION,
         meaning="Decisions about preferred leaders by action (hold_election, elect_leaders) and reason.")
 
+    CORDONED_LOG_DIRS = _gauge("rheostat_cordoned_log_dirs", unit=Unit.COUNT, labels=("cluster", "broker", "owner"),
+        meaning="Cordoned log directories of this broker (KIP-1066) by owner: rheostat (a plan ordered the cordon) or external; "
+        "absent for a broker without any. 1 if all directories are cordoned and their names cannot be read.")
+
     # -- plans of rheostat reassign ------------------------------------------------------------------------------------------
 
     PLAN_EXECUTOR_FAILED = _gauge("rheostat_plan_executor_failed", unit=Unit.TRUTH, labels=_CLUSTER,
@@ -346,6 +350,8 @@ class TunerMetric:
         "accepted), externally_owned, dropped, scheduled (the plan starts later); the oldest twenty unfinished plans.")
     PLAN_PAUSED = _gauge("rheostat_plan_paused", unit=Unit.TRUTH, labels=("cluster", "plan"),
         meaning="1 while an operator has paused this plan, else 0.")
+    PLAN_CORDONED_TARGETS = _gauge("rheostat_plan_cordoned_targets", unit=Unit.COUNT, labels=("cluster", "plan"),
+        meaning="Cordoned brokers that hold back steps of this plan, because the steps add replicas there.")
     PLAN_CANCELLING = _gauge("rheostat_plan_cancelling", unit=Unit.TRUTH, labels=("cluster", "plan"),
         meaning="1 while this plan is being cancelled, else 0.")
     PLAN_MOVEMENTS_MAX = _gauge("rheostat_plan_movements_max", unit=Unit.COUNT, labels=("cluster", "of"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 from kafka.protocol.admin import DescribeLogDirsRequest
 from lab_parts import RHEOSTAT, rheostat, running, until
+from prometheus_client.parser import text_string_to_metric_families
 from story_kit import make_topic
 
 from rheostat.config.settings import load_settings
@@ -27,6 +29,7 @@ from streaming.shared.lease import lease_group
 pytestmark = pytest.mark.campaign
 
 PARTITIONS = 8
+CORDONED_TARGETS = "rheostat_plan_cordoned_targets"
 
 
 # Kafka 4.3 accepts replicas on a cordoned broker if a client names the brokers, so rheostat's own checks count. 4.4 refuses them.
@@ -93,6 +96,15 @@ def status_texts(config: Path) -> list[str]:
     return [row["text"] for row in json.loads(done.stdout)["cordons"]]
 
 
+def metrics(config: Path, name: str) -> dict[tuple[str, ...], float]:
+    """Returns the samples of one metric of the tuner, by the values of their labels except the cluster."""
+    port = load_settings(config, {}).tuner.http.port
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+        families = list(text_string_to_metric_families(answer.read().decode()))
+    samples = [sample for family in families for sample in family.samples if sample.name == name]
+    return {tuple(v for k, v in sorted(s.labels.items()) if k != "cluster"): s.value for s in samples}
+
+
 def start(config: Path, file: Path) -> None:
     run("reassign", "start", file, "-c", config, "--measure-for", "0", "--yes", "--detach")
 
@@ -126,6 +138,8 @@ def test_drain_cordons_first_and_release_lifts_only_its_own(
         assert "done; no replica is left on broker 3." in run("reassign", "status", "-c", config)
         assert 3 not in holders(client)
         assert entries(client, 3) == tuple(dirs(lab, 3)), "it stays cordoned"
+        directories = {("3", "rheostat"): 2, ("2", "external"): 1}
+        until(lambda: metrics(config, "rheostat_cordoned_log_dirs") == directories, 30, "the metric counts directories")
         texts = status_texts(config)
         assert any("Broker 3 is cordoned" in text and "by rheostat for plan" in text for text in texts), texts
         assert any("Broker 2 has cordoned log directories" in text and "by another tool" in text for text in texts)
@@ -187,8 +201,10 @@ def test_target_that_another_tool_cordons_stops_its_steps_by_name(
         until(lambda: not client.reassignments(), 20, "the steps are stopped")
         assert any("broker 4 is cordoned" in line and "stopped-" in line for line in plan_of(config).state.blockers)
         assert "broker 4 is cordoned" in run("reassign", "status", "-c", config, code=1)
+        until(lambda: [*metrics(config, CORDONED_TARGETS).values()] == [1], 10, "the metric names the target")
         cordon(client, 4, [])
         until(lambda: any(4 in s.adding for s in client.reassignments()), 30, "it goes on")
+        until(lambda: [*metrics(config, CORDONED_TARGETS).values()] == [0], 10, "no target is cordoned")
         assert plan_of(config).state.stopped_externally == {}
         run("reassign", "cancel", "-c", config, "--no-rollback")
 

@@ -17,12 +17,15 @@ SLOW = f"{LOAD}::test_slow_destination_and_missing_write_right_fire_alerts"
 RIGHTS = "integration/test_alerts_live_rights.py::test_tuner_without_rights_on_plan_topics_fires_alert"
 STORM = f"{LOAD}::test_storm_beyond_control_fires_controller_alert"
 UNQUOTED = f"{LOAD}::test_storm_without_quota_fires_storm_alert"
+CORDONS = "integration/test_alerts_live_external.py::test_cordoned_directories_and_targets_fire_alerts"
 CHANGES = "integration/test_alerts_live_changes.py::test_changes_in_the_history_fire_notices"
 
 FIRED = {
     "ReassignmentStalled": STALLED,
     "ReassignmentStalledUrgent": STALLED,
     "ReassignmentPlanStuck": PLAN,
+    "PlanTargetCordoned": CORDONS,
+    "LogDirsCordoned": CORDONS,
     "ReassignmentPlansNotExecuted": RIGHTS,
     "ThrottleSaturatedBySourceOrDisk": SLOW,
     "ThrottleInfeasible": STALLED,

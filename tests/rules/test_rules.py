@@ -25,6 +25,8 @@ OTHER_COMMANDS = {
     "ThrottleLeftBehind": ("rheostat throttles", "kafka-configs"),
     "ReassignmentStalledUrgent": ("rheostat status", "rheostat reassign status", "kafka-reassign-partitions"),
     "ReassignmentPlanStuck": ("rheostat reassign status", "rheostat reassign cancel", "kafka-reassign-partitions"),
+    "PlanTargetCordoned": ("rheostat reassign status", "rheostat reassign cancel", "kafka-configs"),
+    "LogDirsCordoned": ("rheostat status", "rheostat release", "kafka-configs"),
     "ReassignmentPlansNotExecuted": (
         "rheostat reassign status",
         "rheostat doctor",

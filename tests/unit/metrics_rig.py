@@ -29,6 +29,7 @@ from streaming.shared.contract import (
     Side,
     TenantSignal,
 )
+from streaming.shared.cordons import BrokerCordon, CordonSource
 from streaming.shared.process_metrics import ConfigState, ProcessMetricsCollector
 from streaming.shared.thread_watch import ThreadWatch
 from streaming.stream_counts import StreamCounts
@@ -36,6 +37,7 @@ from streaming.stream_metrics import registry_of as stream_registry_of
 from tuner.api.cruise_control_status_store import CruiseControlStatusStore
 from tuner.api.external_status_store import ExternalStatusStore
 from tuner.api.lag_status_store import LagStatusStore
+from tuner.api.cordon_status_store import CordonStatusStore
 from tuner.api.leadership_status_store import LeadershipStatusStore
 from tuner.api.log_dir_status_store import LogDirStatusStore
 from tuner.api.metrics import make_registry
@@ -45,6 +47,7 @@ from tuner.api.quota_status_store import QuotaStatusStore
 from tuner.api.status_store import StatusStore
 from tuner.control.cruise_control.decision import CruiseControlReason, SetMovements
 from tuner.control.cruise_control.policy import Execution
+from tuner.control.cordon.model import CordonMemory, CordonStep
 from tuner.control.leadership.decision import HoldElection, LeadershipReason
 from tuner.control.leadership.survey import LeaderSurvey
 from tuner.control.log_dir.decision import LogDirReason, SetLogDirRate
@@ -65,6 +68,7 @@ from tuner.control.throttle.state import Memory, OwnedRate, StallState
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.cluster import LiveCluster, Observation, PartitionMove, RateSetting, Setpoint
 from tuner.core.controller import ClusterWideMeasures, ControllerObjective
+from tuner.core.cordon_state import CordonState
 from tuner.core.operator_orders import Orders, Override, Pause
 from tuner.core.partition_limits import PartitionLimits
 from tuner.core.reassignment_plan import Plan, PlanHead, PlanPartition
@@ -108,6 +112,7 @@ class Everything:
     external: ExternalStatusStore = field(default_factory=lambda: ExternalStatusStore(CLUSTER))
     cruise_control: CruiseControlStatusStore = field(default_factory=lambda: CruiseControlStatusStore(CLUSTER))
     leadership: LeadershipStatusStore = field(default_factory=lambda: LeadershipStatusStore(CLUSTER))
+    cordons: CordonStatusStore = field(default_factory=CordonStatusStore)
     counts: Counts = field(default_factory=Counts)
     stream: StreamCounts = field(default_factory=StreamCounts)
     learned: LearnCounts = field(default_factory=LearnCounts)
@@ -151,6 +156,7 @@ class Everything:
                 self.external,
                 self.cruise_control,
                 self.leadership,
+                self.cordons,
             ),
         }
 
@@ -179,6 +185,9 @@ class Everything:
         execution = Execution("INTER_BROKER_REPLICA_MOVEMENT_TASK_IN_PROGRESS", "task", 5, 5)
         decision = SetMovements(5, 2, CruiseControlReason.FOLLOWS_THROTTLE, "text")
         self.cruise_control.record_movements(execution, decision)
+        self.cordons.publish(
+            CordonStep((), CordonMemory(), CordonState(), {4: BrokerCordon(("/a",), ("/a",), CordonSource.BROKER)})
+        )
         self.leadership.record_election(
             LeaderSurvey({1: (("orders", 0),)}), HoldElection(1, LeadershipReason.CATCHES_UP, "text")
         )

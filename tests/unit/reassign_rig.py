@@ -197,6 +197,7 @@ class Rig:
     def begin_anew(self) -> None:
         """Starts a new process of the tuner, with the state of the journal."""
         self.journal.kills = self.cluster.kill_after = None
+        self.status = PlanStatusStore("c")
         clock = Clock(self._now, self._now)
         ports = ExecutorPorts(
             actuator=self.cluster,
@@ -205,7 +206,7 @@ class Rig:
             signals=self.signals,
             throttle_state=ThrottleState,
             write_refusal=lambda: self.refused,
-            observer=PlanStatusStore("c"),
+            observer=self.status,
             cordons=lambda: self.cordons,
             vetoes=lambda: self.vetoes,
         )

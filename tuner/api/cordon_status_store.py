@@ -1,11 +1,17 @@
-"""The cordons at the newest reading, for the API. The loop writes, the server reads."""
+"""The cordons at the newest reading, for the API and the metrics. The loop writes, the server reads."""
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from typing import Any
 
-from tuner.api.cordon_views import cordon_rows
+from prometheus_client.core import Metric
+from prometheus_client.registry import Collector
+
+from streaming.shared.metric_defs import TunerMetric
+from streaming.shared.metric_page import metric_family
+from tuner.api.cordon_views import cordon_rows, count_by_owner
 from tuner.control.cordon.model import CordonStep
 
 
@@ -27,6 +33,25 @@ class CordonStatusStore:
 
     def as_json(self) -> list[dict[str, Any]]:
         """Returns a row for each broker with cordoned log directories, as JSON values."""
-        with self._lock:
-            step = self._step
+        step = self.snapshot()
         return [] if step is None else cordon_rows(step.brokers, step.memory)
+
+    def snapshot(self) -> CordonStep | None:
+        """Returns the result of the newest cycle; None: there is none."""
+        with self._lock:
+            return self._step
+
+
+class CordonCollector(Collector):
+    """Collects the metric of cordoned log directories."""
+
+    def __init__(self, store: CordonStatusStore, cluster: str) -> None:
+        self._store, self._cluster = store, cluster
+
+    def collect(self) -> Iterator[Metric]:
+        step = self._store.snapshot()
+        counts = {} if step is None else count_by_owner(step.brokers, step.memory)
+        yield metric_family(
+            TunerMetric.CORDONED_LOG_DIRS,
+            {(self._cluster, str(broker), owner): float(n) for (broker, owner), n in counts.items()},
+        )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from streaming.shared.cordons import BrokerCordon, CordonSource
+from streaming.shared.kafka_names import ALL_LOG_DIRS
 from streaming.shared.short_lists import join_names
 from tuner.control.cordon.model import CordonMemory
 
@@ -39,6 +41,18 @@ def cordon_rows(brokers: Mapping[int, BrokerCordon], memory: CordonMemory) -> li
             }
         )
     return rows
+
+
+def count_by_owner(brokers: Mapping[int, BrokerCordon], memory: CordonMemory) -> dict[tuple[int, str], int]:
+    """Returns the numbers of cordoned log directories by broker and owner: "rheostat" or "external"."""
+    counts: Counter[tuple[int, str]] = Counter()
+    for broker, cordon in sorted(brokers.items()):
+        owned = memory.owned.get(broker)
+        managed = {*owned.directories}.intersection(cordon.entries) if owned is not None else set()
+        for directory in cordon.cordoned:
+            is_managed = directory in managed or ALL_LOG_DIRS in managed
+            counts[broker, "rheostat" if is_managed else "external"] += 1
+    return dict(counts)
 
 
 def cordon_line(row: Mapping[str, Any]) -> str:

@@ -15,6 +15,7 @@ from streaming.shared.contract import ControllerSignal, TenantSignal
 from streaming.shared.metric_defs import TunerMetric
 from streaming.shared.metric_page import metric_family
 from tuner.api.broker_families import broker_families
+from tuner.api.cordon_status_store import CordonCollector, CordonStatusStore
 from tuner.api.cruise_control_status_store import CruiseControlCollector, CruiseControlStatusStore
 from tuner.api.decision_families import decision_families
 from tuner.api.expected_end import ends_at_ms
@@ -109,6 +110,7 @@ def make_registry(
     external: ExternalStatusStore | None = None,
     cruise_control: CruiseControlStatusStore | None = None,
     leadership: LeadershipStatusStore | None = None,
+    cordons: CordonStatusStore | None = None,
 ) -> CollectorRegistry:
     """Returns a registry with the collectors of throttles, mutation quotas, plans, log directories and lag.
 
@@ -121,6 +123,7 @@ def make_registry(
         external: None if this tuner asks no checks and has no webhooks.
         cruise_control: None if this tuner does not ask Cruise Control.
         leadership: None if this tuner does not watch preferred leaders.
+        cordons: None if this tuner does not watch cordons.
     """
     registry = CollectorRegistry(auto_describe=False)
     registry.register(StatusCollector(store, quotas, plans))
@@ -139,6 +142,8 @@ def make_registry(
         registry.register(CruiseControlCollector(cruise_control))
     if leadership is not None:
         registry.register(LeadershipCollector(leadership))
+    if cordons is not None:
+        registry.register(CordonCollector(cordons, store.cluster))
     if process_metrics is not None:
         registry.register(process_metrics)
     return registry

@@ -168,6 +168,9 @@ class PlanCollector(Collector):
             {plan: float(desired is DesiredPlanState.PAUSED) for plan, desired in desired_by_plan.items()},
         )
         yield metric_family(
+            TunerMetric.PLAN_CORDONED_TARGETS, {_plan_labels(labels, p): float(len(p.cordoned_targets)) for p in named}
+        )
+        yield metric_family(
             TunerMetric.PLAN_CANCELLING,
             {plan: float(desired is DesiredPlanState.CANCELLING) for plan, desired in desired_by_plan.items()},
         )

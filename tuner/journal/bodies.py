@@ -203,6 +203,7 @@ class CordonBody(Struct):
     found: list[Text]
     was_set: bool
     is_written: bool
+    missing_since_ms: TimestampMs = 0
 
 
 class TotalBody(Struct):

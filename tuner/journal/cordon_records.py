@@ -40,6 +40,7 @@ def encode_cordon(broker: int, owned: OwnedCordon | None) -> bytes | None:
         "found": list(owned.found),
         "was_set": owned.was_set,
         "is_written": owned.is_written,
+        "missing_since_ms": owned.missing_since_ms,
     }
     return json.dumps(body).encode()
 
@@ -47,7 +48,14 @@ def encode_cordon(broker: int, owned: OwnedCordon | None) -> bytes | None:
 def decode_cordon(value: bytes) -> tuple[int, OwnedCordon]:
     """Returns the broker, and what rheostat manages there. Raises ValueError as ``decode_body``."""
     body = decode_body(value, CordonBody)
-    owned = OwnedCordon(body.plan, tuple(body.directories), tuple(body.found), body.was_set, body.is_written)
+    owned = OwnedCordon(
+        body.plan,
+        tuple(body.directories),
+        tuple(body.found),
+        body.was_set,
+        body.is_written,
+        body.missing_since_ms,
+    )
     return body.broker, owned
 
 

@@ -56,6 +56,7 @@ def http_server(
         stores.external,
         stores.cruise_control,
         stores.leadership,
+        stores.cordons,
     )
     try:
         app = make_app(

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from streaming.shared import kafka_names
 from streaming.shared.contract import TopicPartition
-from streaming.shared.copied_bytes import LocalLog, awaits_remote_state, copied_bytes
+from streaming.shared.copied_bytes import FollowerLog, LocalLog, awaits_remote_state, copied_bytes
 from streaming.shared.kafka.values import ClusterError, ConfigValue, PartitionState
 
 _TOPICS_PER_REQUEST = 200
@@ -95,6 +95,7 @@ def with_copied_bytes(
                 followed.setdefault(broker, []).append(key)
     # The followers are read first, because a follower is never ahead of its leader.
     follower_ends = client.replica_end_offsets(followed)
+    follower_starts = _answered(client.local_start_offsets(followed))
     starts, leader_ends = client.local_start_offsets(led), client.replica_end_offsets(led)
     ends, logs = _answered(follower_ends), _local_logs(sizes, led, starts, leader_ends)
     logs_for_empty = _with_pending_uploads(client, logs, tiered_states, ends)
@@ -113,7 +114,8 @@ def with_copied_bytes(
                 continue
             if end is not None and awaits_remote_state(log, end, own.get(key, 0)):
                 waiting[key] = waiting.get(key, frozenset()) | {broker}
-            own[key] = copied_bytes(log if end else logs_for_empty.get(key, log), end)
+            follower = FollowerLog(own.get(key, 0), follower_starts.get(broker, {}).get(key), end)
+            own[key] = copied_bytes(log if end else logs_for_empty.get(key, log), follower)
     return CopiedSizes(adjusted, waiting)
 
 
@@ -140,7 +142,7 @@ def new_replica_bytes(
     logs = _local_logs(by_broker, led, client.local_start_offsets(led), client.replica_end_offsets(led))
     skipping = _skipping(client, led)
     logs |= _pending_uploads(client, logs, {broker: keys for broker, keys in led.items() if broker in skipping})
-    return dict(sizes) | {key: log.size_bytes - copied_bytes(log, None) for key, log in logs.items()}
+    return dict(sizes) | {key: log.size_bytes - copied_bytes(log, FollowerLog()) for key, log in logs.items()}
 
 
 def _local_logs(

@@ -33,6 +33,8 @@ NOT_THERE = {
     "rheostat_webhook_queue_length", "rheostat_cruise_control_answers", "rheostat_cruise_control_movements_per_broker",
     "rheostat_cruise_control_decisions_total", "rheostat_partitions_without_preferred_leader",
     "rheostat_leadership_decisions_total",
+    # No log directory is cordoned.
+    "rheostat_cordoned_log_dirs",
 }  # fmt: skip
 # Of some brokers: what people have said of them, and the largest partitions.
 OF_SOME = {
@@ -68,6 +70,7 @@ def test_other_series_match_the_metrics_page() -> None:
     text = render_page(registry_at(20)).decode()
     for name, count in (
         ("rheostat_tenant_mutation_partitions_per_second", 50), ("rheostat_plan_paused", 20),
+        ("rheostat_plan_cordoned_targets", 20),
         ("rheostat_move_partition_remaining_bytes", 100), ("rheostat_override_rate_bytes_per_second", 20),
     ):  # fmt: skip
         assert len(re.findall(rf"^{name}{{", text, re.M)) == count, name

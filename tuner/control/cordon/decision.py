@@ -17,6 +17,8 @@ class CordonReason(StrEnum):
     IN_PLACE = "in_place"
     CORDONED_ALREADY = "cordoned_already"
     LIFTED_EXTERNALLY = "lifted_externally"
+    # A write may still take effect: hold.
+    WRITE_UNCONFIRMED = "write_unconfirmed"
     # Change the setting.
     PLAN_STARTS = "plan_starts"
     PLAN_CANCELLED = "plan_cancelled"

@@ -23,6 +23,7 @@ class OwnedCordon:
         found: the entries before rheostat added its own.
         was_set: at that time, the setting was set on the broker itself.
         is_written: the broker has shown the entries. Until then the write may have failed.
+        missing_since_ms: since when the broker has answered without the entries, although no plan orders them any more; 0: not yet.
     """
 
     plan: str
@@ -30,6 +31,7 @@ class OwnedCordon:
     found: tuple[str, ...] = ()
     was_set: bool = False
     is_written: bool = False
+    missing_since_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,8 @@ A broker gets a decision if a plan orders its cordon, or if rheostat manages one
     cancelled       The plan is cancelled: the cordon is lifted, so that replicas can return.
     in place        The entries are there. They stay after the end of the plan, so that the broker stays empty.
     already         The broker is cordoned by another tool. rheostat adds nothing, and lifts nothing later.
+    unconfirmed     A write got no answer, and its plan does not order the cordon any more. For ``LATE_WRITE_S_MAX`` the write stays
+                    on record: if it takes effect late, rheostat lifts it.
     else            The log directories that are not cordoned yet are added to the setting.
 
 Invariant: rheostat removes only entries that it has added. Entries of other tools stay in the setting, also while it lifts its own.
@@ -38,6 +40,8 @@ from tuner.core.cordon_state import CordonState
 from tuner.core.operator_orders import Orders
 from tuner.core.reassignment_plan import DesiredPlanState, Plan, PlanEnding
 
+# Brokers forward a request for up to 60 s to the controller, after its sender has given up.
+LATE_WRITE_S_MAX = 120.0
 _SETTLED = frozenset({CordonReason.IN_PLACE, CordonReason.CORDONED_ALREADY, CordonReason.LIFTED_EXTERNALLY})
 
 
@@ -113,7 +117,7 @@ def _decide(
         return owned or unwritten, HoldCordon(broker, CordonReason.PAUSED, f"{name}: paused by {pause.by}")
     if pause is not None:
         if owned is None or not owned.directories:
-            return None, None
+            return _await_late_write(broker, unwritten, view.now_ms)
         return owned, _lift(broker, found, owned, CordonReason.RELEASED, f"released by {pause.by}")
     if owned is not None:
         plan = plans.get(owned.plan)
@@ -128,10 +132,29 @@ def _decide(
             text = f"{name}: another tool has lifted the cordon of plan {owned.plan}, which is not set again"
             return owned, HoldCordon(broker, CordonReason.LIFTED_EXTERNALLY, text)
     if wanted is None:
-        return None, None
+        return _await_late_write(broker, unwritten, view.now_ms)
     if found.is_broker_cordoned:
-        return None, HoldCordon(broker, CordonReason.CORDONED_ALREADY, f"{name}: another tool has cordoned it already")
+        awaited, _ = _await_late_write(broker, unwritten, view.now_ms)
+        return awaited, HoldCordon(
+            broker, CordonReason.CORDONED_ALREADY, f"{name}: another tool has cordoned it already"
+        )
     return unwritten, _set(broker, found, wanted)
+
+
+def _await_late_write(
+    broker: int, unwritten: OwnedCordon | None, now_ms: int
+) -> tuple[OwnedCordon | None, HoldCordon | None]:
+    """Returns what stays on record of a write without an answer. The time counts from the broker's first answer after it."""
+    if unwritten is None:
+        return None, None
+    since_ms = unwritten.missing_since_ms or now_ms
+    if abs(now_ms - since_ms) > LATE_WRITE_S_MAX * 1000:
+        return None, None
+    text = (
+        f"broker {broker}: the request to cordon it for plan {unwritten.plan} got no answer; if it takes effect within "
+        f"{LATE_WRITE_S_MAX:.0f} s, the cordon is lifted"
+    )
+    return replace(unwritten, missing_since_ms=since_ms), HoldCordon(broker, CordonReason.WRITE_UNCONFIRMED, text)
 
 
 def _relinquish(

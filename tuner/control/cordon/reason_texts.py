@@ -38,6 +38,11 @@ CORDON_REASON_TEXTS: Mapping[CordonReason, ReasonText] = MappingProxyType(
         CordonReason.CORDONED_ALREADY: ReasonText(
             cause="another tool has cordoned the broker already", effect="changes nothing; the plan begins"
         ),
+        CordonReason.WRITE_UNCONFIRMED: ReasonText(
+            cause="a request to cordon a broker got no answer, and no plan orders this cordon any more",
+            effect="keeps the request on record for two minutes from the broker's next answer, and lifts the cordon if it appears",
+            advice="wait; `rheostat status` shows whether the broker is cordoned",
+        ),
         CordonReason.PLAN_STARTS: ReasonText(
             cause="a plan that drains the broker ordered the cordon (`rheostat plan generate --cordon`) and starts",
             effect="adds all log directories of the broker to `cordoned.log.dirs`",

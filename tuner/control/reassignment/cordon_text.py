@@ -2,29 +2,46 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
+from streaming.shared.contract import TopicPartition
 from tuner.control.reassignment.explain import name_partitions
 from tuner.control.reassignment.partition_progress import PartitionProgress
 from tuner.core.cordon_state import CordonState
 from tuner.core.reassignment_plan import DesiredPlanState, Plan, ReassignmentSnapshot
 
 
-def cordon_texts(plan: Plan, progress: PartitionProgress, cordons: CordonState, now_ms: int) -> tuple[str, ...]:
-    """Returns a sentence for each cordoned broker that holds steps back, and for an ordered cordon that is not in place."""
+def partitions_by_cordoned_target(
+    progress: PartitionProgress, cordoned: frozenset[int]
+) -> dict[int, tuple[TopicPartition, ...]]:
+    """Returns the partitions whose steps wait or are stopped because their target is cordoned, by broker."""
+    held_by_broker = {}
+    for broker in sorted(cordoned):
+        waiting = [key for key, t in progress.ready.items() if broker in t.target and broker not in t.replicas]
+        stopped = [key for key, step in progress.running.items() if broker in step.adding]
+        if waiting or stopped:
+            held_by_broker[broker] = (*waiting, *stopped)
+    return held_by_broker
+
+
+def cordon_texts(
+    plan: Plan, held_by_broker: Mapping[int, Sequence[TopicPartition]], cordons: CordonState, now_ms: int
+) -> tuple[str, ...]:
+    """Returns a sentence for each cordoned broker that holds steps back, and for an ordered cordon that is not in place.
+
+    Args:
+        held_by_broker: the result of ``partitions_by_cordoned_target``.
+    """
     texts = []
     head = plan.head
     if head.desired is DesiredPlanState.RUNNING and head.may_start_steps(now_ms):
         waits = cordons.wait_text(head)
         texts += [waits] if waits is not None else []
-    for broker in sorted(cordons.cordoned):
-        held = [key for key, t in progress.ready.items() if broker in t.target and broker not in t.replicas]
-        stopped = [key for key, step in progress.running.items() if broker in step.adding]
-        if held or stopped:
-            advice = f"lift the cordon, or `rheostat reassign cancel {plan.id}`"
-            if head.desired is DesiredPlanState.CANCELLING:
-                advice = f"lift the cordon, or `rheostat reassign cancel {plan.id} --no-rollback`"
-            texts.append(
-                f"{name_partitions([*held, *stopped])}: broker {broker} is cordoned, so no step adds a replica there: {advice}"
-            )
+    for broker, held in held_by_broker.items():
+        advice = f"lift the cordon, or `rheostat reassign cancel {plan.id}`"
+        if head.desired is DesiredPlanState.CANCELLING:
+            advice = f"lift the cordon, or `rheostat reassign cancel {plan.id} --no-rollback`"
+        texts.append(f"{name_partitions(held)}: broker {broker} is cordoned, so no step adds a replica there: {advice}")
     return tuple(texts)
 
 

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field, replace
 
 from tuner.control.reassignment.admission import Admission, ClusterMeasurements, OperatorLimits, admit
 from tuner.control.reassignment.concurrency_model import ConcurrencyState
-from tuner.control.reassignment.cordon_text import cordon_texts, left_texts
+from tuner.control.reassignment.cordon_text import cordon_texts, left_texts, partitions_by_cordoned_target
 from tuner.control.reassignment.explain import concurrency_text, find_blockers
 from tuner.control.reassignment.partition_progress import (
     PartitionProgress,
@@ -87,6 +87,7 @@ class PlanDecision:
         plan: the plan as it is written to the journal before anything is requested.
         cancels: partitions whose step is stopped.
         unlikely_starts: starts that Kafka will probably refuse again.
+        cordoned_targets: cordoned brokers that hold back steps.
     """
 
     plan: Plan
@@ -94,6 +95,7 @@ class PlanDecision:
     starts: tuple[ReassignmentStep, ...] = ()
     cancels: tuple[TopicPartition, ...] = ()
     unlikely_starts: frozenset[TopicPartition] = frozenset()
+    cordoned_targets: frozenset[int] = frozenset()
 
     @property
     def likely_starts(self) -> tuple[ReassignmentStep, ...]:
@@ -216,6 +218,7 @@ def _decide_plan(
     context: ExecutorContext,
 ) -> PlanDecision:
     cancels = _steps_to_stop(plan, progress, context)
+    held_by_broker = partitions_by_cordoned_target(progress, context.cordons.cordoned)
     requested = _requested_steps(plan, progress, starts, cancels)
     state = replace(
         plan.state,
@@ -223,7 +226,7 @@ def _decide_plan(
         stopped_externally=progress.stopped_externally,
         blockers=(
             *find_blockers(plan, progress, admission.schedule, context.pause_reason, context.refusals, context.vetoes),
-            *cordon_texts(plan, progress, context.cordons, context.now_ms),
+            *cordon_texts(plan, held_by_broker, context.cordons, context.now_ms),
         ),
         concurrency=concurrency_text(admission.concurrency),
     )
@@ -239,7 +242,14 @@ def _decide_plan(
     # A large plan requests other partitions each time. If Kafka refused the whole last request, it may refuse these as well.
     starting = frozenset((step.topic, step.partition) for step in starts)
     unlikely = starting if memory.all_refused else starting.intersection(context.refusals)
-    return PlanDecision(replace(plan, requested=requested, state=state), progress, starts, cancels, unlikely)
+    return PlanDecision(
+        replace(plan, requested=requested, state=state),
+        progress,
+        starts,
+        cancels,
+        unlikely,
+        frozenset(held_by_broker),
+    )
 
 
 def _steps_to_stop(plan: Plan, progress: PartitionProgress, context: ExecutorContext) -> tuple[TopicPartition, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streaming.shared.copied_bytes import LocalLog, awaits_remote_state, copied_bytes, first_copied_offset
+from streaming.shared.copied_bytes import FollowerLog, LocalLog, awaits_remote_state, copied_bytes, first_copied_offset
 
 MB = 1_000_000
 # 100 MB and 1,000 records of a log of 10,000 records are on the leader's disks.
@@ -29,7 +29,35 @@ UPLOADED = LocalLog(100 * MB, start=9_000, end=10_000, pending_upload=9_800)
     ],
 )
 def test_copied_bytes_follow_the_offsets(leader: LocalLog, follower_end: int | None, expected: int) -> None:
-    assert copied_bytes(leader, follower_end) == expected
+    assert copied_bytes(leader, FollowerLog(end=follower_end)) == expected
+
+
+# The leader's local log has 500 old records of 180 kB, and 500 new ones of 20 kB.
+@pytest.mark.parametrize(
+    ("start", "end", "follower_mb", "left_mb", "accuracy_mb"),
+    [
+        (9_000, 9_250, 45, 55, 0),  # Both logs begin at the same offset: the sizes tell all.
+        (9_000, 9_750, 95, 5, 0),
+        (8_900, 9_250, 63, 55, 5),  # The leader has deleted 100 records that the follower still has.
+        (8_900, 9_990, 117.8, 0.2, 1),
+        (9_250, 9_500, 45, 10, 30),  # The follower has skipped, or has deleted, the first 250 records (45 MB).
+        (9_250, 9_990, 54.8, 0.2, 2),
+    ],
+)
+def test_left_bytes_of_unlike_records_follow_the_followers_size(
+    start: int, end: int, follower_mb: float, left_mb: float, accuracy_mb: float
+) -> None:
+    copied = copied_bytes(LEADER, FollowerLog(round(follower_mb * MB), start, end))
+    assert 100 - copied / MB == pytest.approx(left_mb, abs=accuracy_mb + 1e-6)
+
+
+@pytest.mark.parametrize("start", [8_900, 9_000, 9_200])
+def test_left_bytes_of_like_records_do_not_depend_on_the_followers_start(start: int) -> None:
+    assert copied_bytes(LEADER, FollowerLog((9_400 - start) * MB // 10, start, 9_400)) == 40 * MB
+
+
+def test_follower_with_more_bytes_than_its_leader_has_copied_no_more_than_its_leader_has() -> None:
+    assert copied_bytes(LEADER, FollowerLog(150 * MB, 9_000, 9_900)) == 100 * MB
 
 
 def test_first_offset_is_the_local_start_while_everything_is_local() -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from api_rig import Rig
+from prometheus_client import CollectorRegistry
 
 from streaming.shared.cordons import BrokerCordon, CordonSource
+from tuner.api.cordon_status_store import CordonCollector, CordonStatusStore
 from tuner.control.cordon.model import CordonMemory, CordonStep, OwnedCordon
 from tuner.core.cordon_state import CordonState
 
@@ -35,6 +37,24 @@ def test_status_and_page_name_each_cordon_and_its_owner() -> None:
     page = rig.get("/page/now").text
     assert "<h3>Cordons</h3>" in page
     assert "Broker 3 is cordoned: /a by rheostat for plan p-1; /b by another tool." in page
+
+
+def test_metric_counts_directories_by_owner() -> None:
+    store = CordonStatusStore()
+    registry = CollectorRegistry()
+    registry.register(CordonCollector(store, "c"))
+    assert [*next(iter(registry.collect())).samples] == []
+    unknown = {5: BrokerCordon((), ("*",), CordonSource.BROKER)}
+    owned = CordonMemory({**MEMORY.owned, 5: OwnedCordon("p-1", ("*",), is_written=True)})
+    store.publish(CordonStep((), owned, CordonState(), {**BROKERS, **unknown}))
+    counts = {tuple(s.labels.values()): s.value for m in registry.collect() for s in m.samples}
+    assert counts == {
+        ("c", "2", "external"): 1,
+        ("c", "3", "rheostat"): 1,
+        ("c", "3", "external"): 1,
+        ("c", "4", "external"): 1,
+        ("c", "5", "rheostat"): 1,
+    }
 
 
 def test_standby_shows_no_cordons() -> None:

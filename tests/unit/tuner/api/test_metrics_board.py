@@ -305,6 +305,7 @@ def test_plan_partitions_are_counted_by_state(everything: Everything) -> None:
         "arrived": 1.0, "moving": 2.0, "waiting": 1.0, "electing": 0.0, "unconfirmed": 0.0, "externally_owned": 0.0, "dropped": 1.0,
     }  # fmt: skip
     assert series(everything, "rheostat_plan_paused") == {("move-7",): 0.0}
+    assert series(everything, "rheostat_plan_cordoned_targets") == {("move-7",): 0.0}
     (decision,) = everything.plans.snapshot().plans
     later = replace(decision.plan, head=replace(decision.plan.head, not_before_ms=2**50))
     everything.plans.record_step((replace(decision, plan=later),), BatchLimits())

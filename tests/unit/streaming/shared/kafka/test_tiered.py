@@ -25,6 +25,7 @@ class Cluster:
 
     ends: Mapping[int, int | None] = field(default_factory=lambda: {1: 10_000, 2: 10_000, 3: 9_250})
     start: int | None = 9_000
+    follower_starts: Mapping[int, int] = field(default_factory=dict)
     pending_upload: int | None = None
     skips: Mapping[int, str] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
@@ -44,7 +45,10 @@ class Cluster:
         return {b: ClusterError("away") if end is None else {KEY: end} if end >= 0 else {} for b, end in known.items()}
 
     def local_start_offsets(self, replicas: Mapping[int, Iterable[Any]]) -> dict[int, Any]:
-        return {b: ClusterError("too old") if self.start is None else {KEY: self.start} for b in replicas}
+        if self.start is None:
+            return {b: ClusterError("too old") for b in replicas}
+        starts = {MOVE.leader: self.start, **self.follower_starts}
+        return {b: {KEY: starts[b]} if b in starts else {} for b in replicas}
 
     def pending_upload_offsets(self, led: Mapping[int, Iterable[Any]]) -> dict[int, Any]:
         self.asked.append("pending")
@@ -60,6 +64,11 @@ def test_followers_have_their_share_of_the_leaders_local_log() -> None:
     # Broker 2 has deleted more segments than its leader, and lacks nothing.
     assert copied(Cluster()) == {1: 100 * MB, 2: 100 * MB, 3: 25 * MB}
     assert SIZES[3] == {KEY: 5 * MB}, "the sizes that Kafka reported are unchanged"
+
+
+def test_follower_with_a_known_start_has_its_own_size() -> None:
+    """The first records are small: a quarter of the records is a twentieth of the bytes."""
+    assert copied(Cluster(follower_starts={2: 9_600, 3: 9_000})) == {1: 100 * MB, 2: 100 * MB, 3: 5 * MB}
 
 
 def test_plain_topics_need_no_request() -> None:

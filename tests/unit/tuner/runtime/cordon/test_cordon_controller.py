@@ -8,12 +8,15 @@ from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any, TypeVar, cast
 
+import pytest
+
 from streaming.shared import kafka_names
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError, ConfigValue
 from streaming.shared.kafka.versions import BrokerVersion
 from tuner.api.cordon_status_store import CordonStatusStore
 from tuner.control.cordon.decision import CordonReason, SetCordon
 from tuner.control.cordon.model import CordonMemory
+from tuner.control.cordon.policy import LATE_WRITE_S_MAX
 from tuner.core.operator_orders import Orders, Pause
 from tuner.core.outcome import CHANGED_EXTERNALLY
 from tuner.core.reassignment_plan import DesiredPlanState, Plan, PlanEnding, PlanHead, PlanState
@@ -209,6 +212,76 @@ def test_write_that_takes_effect_late_stays_rheostats() -> None:
     assert rig.client.writes == []
     rig.order(DesiredPlanState.CANCELLING)
     rig.client.refuses, rig.client.after_decision = False, lambda: None
+    rig.cycle()
+    assert rig.client.settings == {}
+
+
+def late_write(rig: Rig) -> None:
+    """Lets the request that got no answer take effect now, as after the resumption of a frozen broker."""
+    rig.client.settings[3] = "/a,/b"
+
+
+def released(rig: Rig) -> None:
+    rig.orders.latest = Orders(pause=Pause(1, "me", released=True))
+
+
+def cancelled(rig: Rig) -> None:
+    rig.order(DesiredPlanState.CANCELLING)
+
+
+def ended_by_cancel(rig: Rig) -> None:
+    rig.plan = replace(rig.plan, state=PlanState(ending=PlanEnding.CANCELLED))
+
+
+@pytest.mark.parametrize("order", [cancelled, ended_by_cancel, released])
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_write_that_takes_effect_after_the_order_to_lift_is_lifted(
+    order: Callable[[Rig], None], is_restarted: bool
+) -> None:
+    rig = Rig()
+    rig.client.refuses = True
+    rig.cycle()
+    order(rig)
+    rig.client.silent = {3}  # Its broker is frozen for longer than the writes are awaited.
+    rig.cycle(after_s=10 * LATE_WRITE_S_MAX)
+    rig.client.silent, rig.client.refuses = set(), False
+    rig.cycle()
+    assert rig.journal.recovered.memory.brokers == [3], "still on record"
+    assert rig.journal.entries[-1].reason == CordonReason.WRITE_UNCONFIRMED
+    if is_restarted:
+        rig.start_again()
+    late_write(rig)
+    rig.cycle(after_s=LATE_WRITE_S_MAX - 20)
+    assert rig.client.settings == {}
+    assert rig.journal.recovered.memory == CordonMemory()
+
+
+def test_write_that_never_takes_effect_leaves_the_record_after_two_minutes() -> None:
+    rig = Rig()
+    rig.client.refuses = True
+    rig.cycle()
+    ended_by_cancel(rig)
+    rig.cycle()
+    rig.cycle(after_s=LATE_WRITE_S_MAX + 1)
+    assert rig.journal.recovered.memory == CordonMemory()
+    late_write(rig)  # Now the cordon is another tool's.
+    rig.cycle(after_s=30)
+    assert rig.client.settings == {3: "/a,/b"}
+
+
+def test_paused_plan_keeps_a_write_that_takes_effect_late() -> None:
+    rig = Rig()
+    rig.client.refuses = True
+    rig.cycle()
+    rig.order(DesiredPlanState.PAUSED)
+    rig.cycle()
+    late_write(rig)
+    rig.client.refuses = False
+    rig.cycle()
+    rig.order(DesiredPlanState.RUNNING)
+    rig.cycle()
+    assert rig.loop.state.settled == {"p"}
+    cancelled(rig)
     rig.cycle()
     assert rig.client.settings == {}
 

@@ -32,6 +32,8 @@ def test_step_to_a_cordoned_broker_waits_and_is_named() -> None:
     rig.cycle()
     assert rig.cluster.asked == [(B, (1, 4))]
     assert not any("a-0" in entry.text for entry in rig.journal.entries)
+    (decision,) = rig.status.snapshot().plans
+    assert decision.cordoned_targets == {3}
     (text,) = rig.plan().state.blockers
     assert (
         text
@@ -50,6 +52,8 @@ def test_running_step_is_stopped_once_its_target_is_cordoned() -> None:
     rig.cordons = CORDONED_3
     rig.cycle(finish=False)
     assert rig.cluster.asked[-1] == (A, None)
+    (decision,) = rig.status.snapshot().plans
+    assert decision.cordoned_targets == {3}
     assert rig.journal.entries[-1].reason == StepOutcomeReason.CORDONED
     rig.cycle(finish=False)
     assert rig.replicas() == {A: (1, 2)}
