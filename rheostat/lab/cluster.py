@@ -255,9 +255,17 @@ class Lab:
 
     # -- use ----------------------------------------------------------------------------------------------------------
 
-    def start_again(self, node_id: int) -> None:
-        """Starts a node that has ended, with the same data and ports. Only the main thread may call it, because of ``spawn``."""
-        self.nodes[node_id].start(self._java, self.node_artifacts)
+    def start_again(self, node_id: int, kafka: str | None = None) -> None:
+        """Starts a node that has ended, with the same data and ports. Only the main thread may call it, because of ``spawn``.
+
+        Args:
+            kafka: the version of Kafka that the node runs from now on, as in a rolling upgrade; None: that of the lab.
+        """
+        artifacts = self.node_artifacts
+        if kafka is not None:
+            artifacts = node_artifacts(self.artifacts, check_kafka_version(kafka))
+            artifacts = replace(artifacts, kafka_jars=(*artifacts.kafka_jars, *self.spec.plugins))
+        self.nodes[node_id].start(self._java, artifacts)
 
     @property
     def brokers(self) -> list[Node]:

@@ -21,7 +21,7 @@ from rheostat.replay.times import moment_text, parse_moment
 from rheostat.replay.tuner_settings_file import load_tuner_settings
 from streaming.shared.units import count_text
 from tuner.replay.compare import Comparison, MatchCount, compare_steps
-from tuner.replay.recording import MissedSteps, RecordedStep, recorded_steps
+from tuner.replay.recording import STREAM_BY_KIND, MissedSteps, RecordedStep, recorded_steps
 from tuner.replay.replayer import NotReplayable, Replayer
 
 DIFFERENCES_MAX = 20
@@ -103,11 +103,15 @@ def _make_replayer(request: ReplayRequest, steps: list[RecordedStep], from_ms: i
         return Replayer()
     steps_in_range = [step for step in steps if step.now_ms >= from_ms]
     recorded = steps_in_range[0].settings
-    # Only the steps of mutation quotas record the settings of mutation quotas.
-    quota_step = next((step for step in steps_in_range if step.kind == "quotas"), None)
-    if quota_step is not None:
-        recorded = replace(recorded, quotas=quota_step.settings.quotas)
-    return Replayer(load_tuner_settings(request.tuner_settings, recorded, has_quotas=quota_step is not None))
+    # The settings of these controllers are recorded only with their own steps.
+    first = {kind: next((s.settings for s in steps_in_range if s.kind == kind), None) for kind in STREAM_BY_KIND}
+    if (quotas := first["quotas"]) is not None:
+        recorded = replace(recorded, quotas=quotas.quotas)
+    if (elections := first["election"]) is not None:
+        recorded = replace(recorded, leadership=elections.leadership)
+    if (movements := first["movements"]) is not None:
+        recorded = replace(recorded, movements=movements.movements)
+    return Replayer(load_tuner_settings(request.tuner_settings, recorded, has_quotas=quotas is not None))
 
 
 def _missed_text(missed: MissedSteps) -> str:
@@ -144,6 +148,8 @@ def _result_body(request: ReplayRequest, comparison: Comparison, missed: MissedS
         "steering_ticks": asdict(comparison.steering_ticks),
         "quotas": asdict(comparison.quotas),
         "quota_decisions": asdict(comparison.quota_decisions),
+        "elections": asdict(comparison.elections),
+        "movements": asdict(comparison.movements),
         "memory": asdict(comparison.memory),
         "steering_ticks_without_objective": comparison.not_steered,
         "missed": asdict(missed),
@@ -158,6 +164,8 @@ _COUNT_NAMES = (
     ("steering_ticks", "steering ticks"),
     ("quotas", "cycles of the mutation quotas"),
     ("quota_decisions", "decisions of these quota cycles"),
+    ("elections", "decisions about preferred leaders"),
+    ("movements", "decisions about Cruise Control"),
     ("memory", "frames of the recorded state"),
 )
 
@@ -182,6 +190,7 @@ def _show(body: dict[str, Any], console: Console) -> None:
         console.print(f"{moment_text(difference['at_ms'])}, {difference['kind']}")
         console.print(f"  recorded: {difference['then']}", soft_wrap=True)
         console.print(f"  replayed: {difference['now']}", soft_wrap=True)
-    different = sum(body[key]["different"] for key in ("cycles", "steering_ticks", "quotas", "memory"))
+    steps = ("cycles", "steering_ticks", "quotas", "elections", "movements", "memory")
+    different = sum(body[key]["different"] for key in steps)
     if different > len(body["differences"]):
         console.print("Further differences are not shown; --json has the counts.")

@@ -14,6 +14,8 @@ from pydantic import ValidationError
 from rheostat.config.yaml_file import YamlFile
 from rheostat.errors import BadInputError
 from rheostat.replay import quota_policy
+from tuner.control.cruise_control.policy import MovementLimits
+from tuner.control.leadership.policy import LeadershipLimits
 from tuner.journal.settings_snapshot import SettingsSnapshot
 from tuner.runtime.throttle.steering_controller import writes_per_tick_max
 from tuner.settings.tuner import TunerSettings
@@ -111,4 +113,30 @@ def _with_settings(recorded: SettingsSnapshot, settings: TunerSettings, keys: se
         law=law,
         writes_max=writes_max,
         quotas=quota_policy.policy_of(settings, keys, recorded.quotas),
+        leadership=_leadership_limits(settings, keys, recorded.leadership),
+        movements=_movement_limits(settings, keys, recorded.movements),
     )
+
+
+def _leadership_limits(
+    settings: TunerSettings, keys: set[str], recorded: LeadershipLimits | None
+) -> LeadershipLimits | None:
+    if recorded is None:
+        return None
+    return LeadershipLimits(
+        acts=settings.leadership == "act" if "leadership" in keys else recorded.acts,
+        objective=settings.control_objective() if "objective" in keys else recorded.objective,
+        signal_age_s_max=settings.signal_age_s_max if "signal_age_s_max" in keys else recorded.signal_age_s_max,
+    )
+
+
+def _movement_limits(
+    settings: TunerSettings, keys: set[str], recorded: MovementLimits | None
+) -> MovementLimits | None:
+    """Returns the limits of the section ``cruise_control`` if the file has it; it is given whole, with its url."""
+    if recorded is None:
+        return None
+    hold_s = settings.external_change_hold_s if "external_change_hold_s" in keys else recorded.external_change_hold_s
+    if settings.cruise_control is not None:
+        return settings.cruise_control.limits(hold_s)
+    return replace(recorded, external_change_hold_s=hold_s)

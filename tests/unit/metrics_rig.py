@@ -189,7 +189,7 @@ class Everything:
             CordonStep((), CordonMemory(), CordonState(), {4: BrokerCordon(("/a",), ("/a",), CordonSource.BROKER)})
         )
         self.leadership.record_election(
-            LeaderSurvey({1: (("orders", 0),)}), HoldElection(1, LeadershipReason.CATCHES_UP, "text")
+            LeaderSurvey({1: 1}, {1: (("orders", 0),)}), HoldElection(1, LeadershipReason.CATCHES_UP, "text")
         )
         self._collected()
         self._streamed()

@@ -19,6 +19,9 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from streaming.shared.contract import BrokerSignal, ControllerSignal, MoveSignal, TenantSignal
 from streaming.shared.contract.quotas import QuotaEntity
+from tuner.control.cruise_control.policy import Execution, MovementMemory
+from tuner.control.leadership.policy import LeadershipMemory
+from tuner.control.leadership.survey import LeaderSurvey
 from tuner.control.mutation_quota.state import MutationMemory
 from tuner.control.throttle.incremental.delta_mapping import added_since
 from tuner.control.throttle.objective import Capacity
@@ -47,8 +50,9 @@ def _fields_of(kind: type, prefix: str) -> dict[str, Any]:
     return {f"{prefix}.{name}": hint for name, hint in get_type_hints(kind).items()}
 
 
-# The type of each state field. The prefixes "memory", "control" and "mutation" mark what the tuner remembers. "steering" marks the
-# other inputs of a steering tick, and "quotas" the other inputs of a mutation quota cycle.
+# The type of each state field. The prefixes "memory", "control", "mutation", "elections" and "movements" mark what the tuner
+# remembers. "steering" marks the other inputs of a steering tick, "quotas" those of a mutation quota cycle, "leaders" and "election"
+# those of a decision about preferred leaders, and "movement" those of a decision about Cruise Control.
 STATE_FIELDS: Mapping[str, Any] = {
     "not_seen": str | None,  # Why the cluster could not be read; None: it was read.
     **_fields_of(LiveCluster, "live"),
@@ -81,6 +85,16 @@ STATE_FIELDS: Mapping[str, Any] = {
     "signals.controllers": Mapping[int, ControllerSignal],
     "signals.tenants": Mapping[TenantKey, TenantSignal],
     **_fields_of(MutationMemory, "mutation"),
+    **_fields_of(LeaderSurvey, "leaders"),
+    "election.electing": frozenset[int] | None,  # Brokers for which Kafka elects preferred leaders.
+    "election.brokers": frozenset[int],
+    "election.baselines": Mapping[int, BrokerBaseline],
+    "election.pause": str | None,  # The operator that has paused the tuner.
+    **_fields_of(LeadershipMemory, "elections"),
+    "movement.execution": Execution,
+    "movement.rate_bytes_per_s": float | None,
+    "movement.pause": str | None,
+    **_fields_of(MovementMemory, "movements"),
 }
 _SEQUENCES = ("live.moves", "live.recoveries")  # All other collections are mappings.
 _MOVE_SIGNALS = "signals.moves"
@@ -110,6 +124,7 @@ _ITEMS_PER_PIECE = {
     "mutation.unowned_per_s": 1024,
     "plan_moves": 1024,
     "steering.max_rates": 1024,
+    "leaders.next_partitions": 1,
 }
 _ITEMS_PER_PIECE_DEFAULT = 256
 _ITEMS_SEARCHED = 12_500  # Items compared in the time that it takes to write one full piece.

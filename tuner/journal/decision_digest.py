@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
+from tuner.control.cruise_control.decision import MovementDecision
+from tuner.control.cruise_control.decision import action_of as movement_action_of
+from tuner.control.leadership.decision import LeadershipDecision, election_action
 from tuner.control.mutation_quota.decision import HoldQuota, QuotaDecision, TotalRateReport
 from tuner.control.mutation_quota.decision import action_of as quota_action_of
 from tuner.control.mutation_quota.entity import QuotaEntity
@@ -25,7 +28,7 @@ def digest_decisions(decisions: Sequence[Decision]) -> dict[str, Any]:
     detailed: Sequence[Decision] = decisions
     if len(decisions) > ROWS_MAX:
         detailed = [d for d in decisions if not isinstance(d, Hold | AllowSteering)][:ROWS_MAX]
-    return {"sums": pack_column(sums), "rows": [_row(decision) for decision in detailed]}
+    return {"sums": pack_column(sums), "rows": [_row(action_of(decision), decision) for decision in detailed]}
 
 
 def digest_quota_decisions(decisions: Sequence[QuotaDecision]) -> dict[str, Any]:
@@ -42,6 +45,16 @@ def digest_quota_decisions(decisions: Sequence[QuotaDecision]) -> dict[str, Any]
     return {"sums": pack_column(sums), "rows": [_quota_row(decision) for decision in detailed]}
 
 
+def digest_election(decision: LeadershipDecision) -> dict[str, Any]:
+    """Returns the checksum and the fields of a decision about preferred leaders."""
+    return _digest_one(election_action(decision), decision)
+
+
+def digest_movements(decision: MovementDecision) -> dict[str, Any]:
+    """Returns the checksum and the fields of a decision about the concurrency of Cruise Control."""
+    return _digest_one(movement_action_of(decision), decision)
+
+
 def digest_rate_changes(changes: Sequence[SetRate]) -> list[list[Any]]:
     """Returns a row per rate change: broker, side, current and new rate in bytes/s."""
     return [[c.broker, c.side.value, c.current_bytes_per_s, c.setpoint_bytes_per_s] for c in changes]
@@ -54,8 +67,12 @@ def _checksum_text(decision: Decision) -> str:
     return repr(decision)
 
 
-def _row(decision: Decision) -> dict[str, Any]:
-    row: dict[str, Any] = {"action": action_of(decision)}
+def _digest_one(action: str, decision: LeadershipDecision | MovementDecision) -> dict[str, Any]:
+    return {"sums": pack_column([zlib.crc32(repr(decision).encode())]), "rows": [_row(action, decision)]}
+
+
+def _row(action: str, decision: Decision | LeadershipDecision | MovementDecision) -> dict[str, Any]:
+    row: dict[str, Any] = {"action": action}
     for field in fields(decision):
         value = getattr(decision, field.name)
         # A tuple may hold tens of thousands of replicas. Its length and checksum suffice to compare it.

@@ -1,7 +1,8 @@
 """Turns successive steps of one controller into changes, with a full frame from time to time.
 
-The throttles (cycles and steering ticks) have one stream and the mutation quotas another. Each begins, ends and writes its frames
-on its own, because a burst of topic creations is unrelated to a move. Both streams share the records and the step numbers.
+The throttles (cycles and steering ticks), the mutation quotas, the preferred leaders and Cruise Control have a stream each. A stream
+begins, ends and writes its frames on its own, because a burst of topic creations is unrelated to a move. All streams share the records
+and the step numbers.
 
 Terms:
     step    one cycle or steering tick: its time, the state fields that changed before it, and its decisions.
@@ -27,7 +28,7 @@ class RecordedStepInput:
     """One step, as the controller reports it.
 
     Attributes:
-        kind: "cycle", "steering" or "quotas".
+        kind: "cycle", "steering", "quotas", "election" or "movements".
         now_ms: the time of the step, epoch ms.
         state: the state fields that the step was given; only the fields that this kind has.
         state_after: the state fields that the step has changed, with their new values.

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import fields
 from typing import Any
 
+from tuner.control.cruise_control.policy import MovementMemory, MovementView
+from tuner.control.leadership.policy import LeadershipMemory, LeadershipView
 from tuner.control.mutation_quota.decision import HoldQuota, QuotaDecision, TotalRateReport
 from tuner.control.mutation_quota.model import QuotaView
 from tuner.control.mutation_quota.state import MutationMemory
@@ -81,6 +83,32 @@ def capture_quota_cycle(view: QuotaView, before: MutationMemory, orders: Orders)
         "signals.controllers": view.controllers,
         "signals.tenants": {(s.node, s.user, s.client_id): s for s in view.tenants},
         **prefix_fields("mutation", before),
+    }
+
+
+def capture_election(view: LeadershipView, before: LeadershipMemory) -> StateValues:
+    """Returns the inputs of a decision about preferred leaders. Of the brokers' signals, only those of waiting brokers count."""
+    waiting = view.survey.displaced
+    return {
+        **prefix_fields("leaders", view.survey),
+        "election.electing": None if view.electing is None else frozenset(view.electing),
+        "election.brokers": view.brokers,
+        "signals.brokers": {b: signal for b, signal in view.signals.items() if b in waiting},
+        "election.baselines": {b: baseline for b, baseline in view.baselines.items() if b in waiting},
+        "election.pause": view.pause,
+        "vetoes": view.vetoes,
+        **prefix_fields("elections", before),
+    }
+
+
+def capture_movements(view: MovementView, before: MovementMemory) -> StateValues:
+    """Returns the inputs of a decision about the concurrency of Cruise Control."""
+    return {
+        "movement.execution": view.execution,
+        "movement.rate_bytes_per_s": view.rate_bytes_per_s,
+        "movement.pause": view.pause,
+        "vetoes": view.vetoes,
+        **prefix_fields("movements", before),
     }
 
 

@@ -1,7 +1,8 @@
 """Records the inputs of every decision in a topic beside the journal, so that `rheostat replay` can decide again.
 
 Records hold steps as changes since the previous step, and from time to time a frame with the whole state (delta_stream.py). Nothing
-is recorded while nothing moves, nor about mutation quotas while no decision about them changes.
+is recorded while nothing moves, nor about mutation quotas while no decision about them changes, nor about preferred leaders while
+each partition has its own, nor about Cruise Control while it moves nothing.
 
 Reporting a step is cheap: the controller hands over immutable values, and the search for changes runs when the step is written.
 The steps go with the journal's next write, in the same transaction, up to a budget per second. The budget is enough for some
@@ -19,6 +20,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from tuner.control.cruise_control.decision import MovementDecision
+from tuner.control.cruise_control.policy import MovementLimits, MovementMemory, MovementView
+from tuner.control.leadership.decision import LeadershipDecision
+from tuner.control.leadership.policy import LeadershipLimits, LeadershipMemory, LeadershipView
 from tuner.control.mutation_quota.decision import QuotaDecision
 from tuner.control.mutation_quota.model import MutationPolicy, QuotaView
 from tuner.control.mutation_quota.state import MutationMemory
@@ -27,13 +32,21 @@ from tuner.control.throttle.state import Memory
 from tuner.control.throttle.steering.state import ControlInput, ControlState
 from tuner.core.cluster import BrokerSide, Observation
 from tuner.core.operator_orders import Orders
-from tuner.journal.decision_digest import digest_decisions, digest_quota_decisions, digest_rate_changes
+from tuner.journal.decision_digest import (
+    digest_decisions,
+    digest_election,
+    digest_movements,
+    digest_quota_decisions,
+    digest_rate_changes,
+)
 from tuner.journal.delta_stream import DeltaPart, DeltaStream, RecordedStepInput
 from tuner.journal.input_capture import (
     EMPTY_INPUTS,
     EMPTY_QUOTA_INPUTS,
     QuotaChangeDetector,
     capture_cycle,
+    capture_election,
+    capture_movements,
     capture_quota_cycle,
     capture_steering_tick,
     is_worth_recording,
@@ -41,7 +54,7 @@ from tuner.journal.input_capture import (
 )
 from tuner.journal.settings_snapshot import SettingsSnapshot
 
-VERSION = 7
+VERSION = 8
 # Weights are in the unit of codec.piece_weight.
 _WEIGHT_PER_RECORD = 4.0
 # A cycle may cause six journal writes at once, and each of the four seconds until the next cycle one write. The budget spreads a
@@ -73,6 +86,8 @@ class InputLog:
         self._run = run
         self._wall_clock = wall_clock
         self._throttle_stream, self._quota_stream = DeltaStream(program), DeltaStream(program)
+        self._election_stream, self._movement_stream = DeltaStream(program), DeltaStream(program)
+        self._streams = (self._throttle_stream, self._quota_stream, self._election_stream, self._movement_stream)
         self._control = ControlState()  # After the last steering tick.
         self._quota_changes = QuotaChangeDetector()
         self._quotas_changed_at_ms = 0
@@ -82,8 +97,9 @@ class InputLog:
         self._budget = 0.0  # Weight that may still be written in this second.
 
     def change_settings(self, settings: SettingsSnapshot) -> None:
-        """Uses other settings from the next throttle cycle on. The policy of mutation quotas stays."""
-        settings = replace(settings, quotas=self._settings.quotas)
+        """Uses other settings from the next throttle cycle on. The settings of the other controllers stay."""
+        known = self._settings
+        settings = replace(settings, quotas=known.quotas, leadership=known.leadership, movements=known.movements)
         if settings != self._settings:
             self._settings = settings
             self._throttle_stream.is_running = False  # Settings are written with a frame.
@@ -182,6 +198,64 @@ class InputLog:
         )
         self._add(stream, step)
 
+    def record_election(
+        self,
+        view: LeadershipView,
+        limits: LeadershipLimits,
+        before: LeadershipMemory,
+        after: LeadershipMemory,
+        decision: LeadershipDecision,
+    ) -> None:
+        """Records a decision about preferred leaders: the arguments and results of ``decide_election``."""
+        stream = self._election_stream
+        if not (stream.is_running or view.survey.displaced):
+            return
+        if limits != self._settings.leadership:
+            self._settings = replace(self._settings, leadership=limits)
+            stream.is_running = False  # Settings are written with a frame.
+        step = RecordedStepInput(
+            kind="election",
+            now_ms=view.now_ms,
+            state=capture_election(view, before),
+            state_after=prefix_fields("elections", after),
+            decisions=lambda: digest_election(decision),
+            weight=0.0,  # One decision.
+            begins=not stream.is_running,
+            settings=self._settings,
+        )
+        # The first decision without waiting partitions is the last one recorded.
+        stream.is_running = bool(view.survey.displaced)
+        self._add(stream, step)
+
+    def record_movements(
+        self,
+        view: MovementView,
+        limits: MovementLimits,
+        before: MovementMemory,
+        after: MovementMemory,
+        decision: MovementDecision,
+    ) -> None:
+        """Records a decision about Cruise Control: the arguments and results of ``decide_movements``."""
+        stream = self._movement_stream
+        moves = view.execution.movements_max is not None
+        if not (stream.is_running or moves):
+            return
+        if limits != self._settings.movements:
+            self._settings = replace(self._settings, movements=limits)
+            stream.is_running = False  # Settings are written with a frame.
+        step = RecordedStepInput(
+            kind="movements",
+            now_ms=view.now_ms,
+            state=capture_movements(view, before),
+            state_after=prefix_fields("movements", after),
+            decisions=lambda: digest_movements(decision),
+            weight=0.0,  # One decision.
+            begins=not stream.is_running,
+            settings=self._settings,
+        )
+        stream.is_running = moves
+        self._add(stream, step)
+
     # -- write --------------------------------------------------------------------------------------------------------
 
     def take_records(self) -> list[bytes]:
@@ -190,7 +264,7 @@ class InputLog:
         if abs(now_s - self._budget_from_s) >= 1.0:
             self._budget_from_s = now_s
             self._budget = _WEIGHT_PER_S * max(1.0, len(self._pending_steps) / _BACKLOG_STEPS)
-        budget = self._budget + self._throttle_stream.frame_weight + self._quota_stream.frame_weight
+        budget = self._budget + sum(stream.frame_weight for stream in self._streams)
         records = []
         while budget > 0 and self.has_pending:
             # Several records, so that none exceeds the topic's max.message.bytes.
@@ -209,13 +283,13 @@ class InputLog:
     @property
     def has_pending(self) -> bool:
         """Whether anything remains to be written."""
-        return bool(self._pending_steps) or self._throttle_stream.has_frame or self._quota_stream.has_frame
+        return bool(self._pending_steps) or any(stream.has_frame for stream in self._streams)
 
     def discard_pending(self) -> None:
         """Drops everything after a failed write. The next steps begin with new frames."""
         self._pending_steps.clear()
         self._quota_changes = QuotaChangeDetector()
-        for stream in (self._throttle_stream, self._quota_stream):
+        for stream in self._streams:
             stream.discard()
 
     def _add(self, stream: DeltaStream, step: RecordedStepInput) -> None:
@@ -227,8 +301,8 @@ class InputLog:
             if (part := next(self._pending_steps[0], None)) is not None:
                 return part
             self._pending_steps.popleft()
-        part = self._throttle_stream.next_frame_part()
-        return part if part is not None else self._quota_stream.next_frame_part()
+        parts = (stream.next_frame_part() for stream in self._streams)
+        return next((part for part in parts if part is not None), None)
 
     def _encode_record(self, headers: Sequence[Mapping[str, Any]], pieces: Sequence[Mapping[str, Any]]) -> bytes:
         self._record_number += 1

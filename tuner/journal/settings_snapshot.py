@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
 from typing import Any
 
+from tuner.control.cruise_control.policy import MovementLimits
+from tuner.control.leadership.policy import LeadershipLimits
 from tuner.control.mutation_quota.entity import QuotaEntity
 from tuner.control.mutation_quota.model import MutationLimits, MutationPolicy, TenantRule
 from tuner.control.throttle.objective import ControlLimits, Objective
@@ -27,6 +29,8 @@ class SettingsSnapshot:
         law: the limits of the control law; None exactly if ``objective`` is None.
         writes_max: most config writes of one steering tick.
         quotas: the mutation quota policy; None: mutation quotas are not managed.
+        leadership: the limits of elections of preferred leaders; None: none was decided about.
+        movements: the limits of Cruise Control's concurrency; None: nothing was decided about it.
     """
 
     limits: ThrottleLimits
@@ -36,6 +40,8 @@ class SettingsSnapshot:
     writes_max: int = 50
     dry_run: bool = False
     quotas: MutationPolicy | None = None
+    leadership: LeadershipLimits | None = None
+    movements: MovementLimits | None = None
 
     def body(self) -> dict[str, Any]:
         """Returns the JSON body. It has only the limits that differ from the program's defaults."""
@@ -47,6 +53,8 @@ class SettingsSnapshot:
             "writes_max": self.writes_max,
             "dry_run": self.dry_run,
             "quotas": None if self.quotas is None else _quotas_body(self.quotas),
+            "leadership": codec_of(LeadershipLimits | None).encode([self.leadership]),
+            "movements": codec_of(MovementLimits | None).encode([self.movements]),
         }
 
     @classmethod
@@ -65,6 +73,8 @@ class SettingsSnapshot:
             writes_max=body["writes_max"],
             dry_run=body["dry_run"],
             quotas=None if quotas is None else _quotas_of(quotas),
+            leadership=codec_of(LeadershipLimits | None).decode(body["leadership"])[0],
+            movements=codec_of(MovementLimits | None).decode(body["movements"])[0],
         )
 
 

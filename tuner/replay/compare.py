@@ -11,7 +11,7 @@ from streaming.shared.contract import Side
 from streaming.shared.units import rate_text
 from tuner.core.cluster import side_name
 from tuner.journal.column_packing import unpack_column
-from tuner.replay.recording import RecordedStep
+from tuner.replay.recording import STREAM_BY_KIND, RecordedStep
 from tuner.replay.replayer import ReplayedStep
 
 NOTHING = "nothing"
@@ -31,7 +31,7 @@ class Difference:
 
     at_ms: int
     run: str
-    kind: str  # "cycle", "steering", "quotas", "memory".
+    kind: str  # "memory", or that of the step.
     then: str
     now: str
 
@@ -58,6 +58,8 @@ class Comparison:
         steering_ticks: steering ticks that were decided again.
         quotas: mutation quota cycles.
         quota_decisions: the decisions of the mutation quota cycles.
+        elections: decisions about preferred leaders.
+        movements: decisions about the concurrency of Cruise Control.
         memory: frames whose remembered state was compared with the replay's.
         not_steered: steering ticks that were not decided again, as there is no objective now.
         programs: the versions of rheostat that recorded the steps.
@@ -69,6 +71,8 @@ class Comparison:
     steering_ticks: MatchCount = field(default_factory=MatchCount)
     quotas: MatchCount = field(default_factory=MatchCount)
     quota_decisions: MatchCount = field(default_factory=MatchCount)
+    elections: MatchCount = field(default_factory=MatchCount)
+    movements: MatchCount = field(default_factory=MatchCount)
     memory: MatchCount = field(default_factory=MatchCount)
     not_steered: int = 0
     first_ms: int | None = None
@@ -77,13 +81,24 @@ class Comparison:
     runs: set[str] = field(default_factory=set)
     differences: list[Difference] = field(default_factory=list)
 
+    def count_of(self, kind: str) -> MatchCount:
+        """Returns the count of the steps of a kind."""
+        counts = {
+            "cycle": self.cycles,
+            "steering": self.steering_ticks,
+            "quotas": self.quotas,
+            "election": self.elections,
+            "movements": self.movements,
+        }
+        return counts[kind]
+
     @property
     def steps(self) -> int:
-        return sum(c.same + c.different for c in (self.cycles, self.steering_ticks, self.quotas)) + self.not_steered
+        return sum(c.same + c.different for c in map(self.count_of, STREAM_BY_KIND)) + self.not_steered
 
     @property
     def different(self) -> int:
-        return self.cycles.different + self.steering_ticks.different + self.quotas.different + self.memory.different
+        return sum(self.count_of(kind).different for kind in STREAM_BY_KIND) + self.memory.different
 
 
 def compare_steps(replayed: Iterable[ReplayedStep], from_ms: int, to_ms: int, *, differences_max: int) -> Comparison:
@@ -122,17 +137,15 @@ def _compare_decisions(comparison: Comparison, step: RecordedStep, replay: Repla
     if replay.decisions is None:
         comparison.not_steered += 1
         return []
-    if step.kind in ("cycle", "quotas"):
-        different, pairs = _diff_digests(step.decisions, replay.decisions, replay.texts)
-        is_cycle = step.kind == "cycle"
-        cycles = comparison.cycles if is_cycle else comparison.quotas
-        decisions = comparison.decisions if is_cycle else comparison.quota_decisions
-        decisions.different += different
-        decisions.same += max(0, len(replay.texts) - different)
-    else:
-        cycles = comparison.steering_ticks
+    if step.kind == "steering":
         pairs = [] if replay.decisions == step.decisions else _diff_rates(step.decisions, replay.decisions)
-    cycles.add(same=not pairs)
+    else:
+        different, pairs = _diff_digests(step.decisions, replay.decisions, replay.texts)
+        decisions = {"cycle": comparison.decisions, "quotas": comparison.quota_decisions}.get(step.kind)
+        if decisions is not None:  # A step of the other kinds has one decision.
+            decisions.different += different
+            decisions.same += max(0, len(replay.texts) - different)
+    comparison.count_of(step.kind).add(same=not pairs)
     return [Difference(step.now_ms, step.run, kind=step.kind, then=then, now=now) for then, now in pairs]
 
 

@@ -1,7 +1,7 @@
 """Reads the records of the inputs topic back as steps, each with its inputs.
 
-The throttles and the mutation quotas are two separate streams (journal/delta_stream.py). Each begins with its own frame, and a gap
-in one stream does not affect the other stream.
+Each controller has a stream of its own (journal/delta_stream.py). A stream begins with its own frame, and a gap in one stream does not
+affect the other streams.
 
 Invariant: a step is returned only if all its inputs are known. A run whose first records were deleted starts with its first
 complete frame. A run of a killed tuner ends with its last complete step. After a missing record a stream continues at the next
@@ -39,10 +39,10 @@ class RecordingChunk:
 
 @dataclass(slots=True)
 class RecordedStep:
-    """One cycle, steering tick or mutation quota cycle. At least one of ``pieces`` and ``frame`` is there.
+    """One step of a controller. At least one of ``pieces`` and ``frame`` is there.
 
     Attributes:
-        kind: "cycle", "steering" or "quotas".
+        kind: a key of ``STREAM_BY_KIND``.
         decisions: the digest of its decisions (journal/decision_digest.py).
         pieces: what changed since the previous step; None: not known.
         frame: the whole state before the step; None: not recorded with this step.
@@ -63,9 +63,15 @@ class RecordedStep:
 _DECODE_ERRORS = (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError)
 
 
-def stream_of(kind: str) -> str:
-    """Returns the stream that a kind of step belongs to."""
-    return "quotas" if kind == "quotas" else "throttles"
+# The stream of each kind of step: a throttle cycle, a steering tick, a mutation quota cycle, a decision about preferred leaders, and
+# a decision about Cruise Control.
+STREAM_BY_KIND = {
+    "cycle": "throttles",
+    "steering": "throttles",
+    "quotas": "quotas",
+    "election": "leadership",
+    "movements": "cruise_control",
+}
 
 
 @dataclass(slots=True)
@@ -194,7 +200,7 @@ class _SectionReader:
                 step = self._build_step(run, header, streams)
             except _DECODE_ERRORS:
                 self._missed.unreadable += 1
-                streams.clear()  # Both streams continue at their next frame.
+                streams.clear()  # All streams continue at their next frame.
                 continue
             if step is not None:
                 yield step
@@ -203,7 +209,7 @@ class _SectionReader:
         self, run: str, header: Mapping[str, Any], streams: defaultdict[str, _StreamState]
     ) -> RecordedStep | None:
         """Returns a step; None if not all its inputs are known. Raises ``_DECODE_ERRORS``."""
-        number, stream = header["step"], streams[stream_of(header["kind"])]
+        number, stream = header["step"], streams[STREAM_BY_KIND[header["kind"]]]
         frame = self._frames.pop(number, None)
         pieces = self._pieces.pop(number, [])
         if frame is not None:

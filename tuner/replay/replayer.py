@@ -14,6 +14,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from tuner.control.cruise_control.decision import MovementDecision
+from tuner.control.cruise_control.policy import MovementMemory, MovementView, decide_movements
+from tuner.control.leadership.decision import LeadershipDecision
+from tuner.control.leadership.policy import LeadershipMemory, LeadershipView, decide_election
+from tuner.control.leadership.survey import LeaderSurvey
 from tuner.control.mutation_quota.decision import QuotaDecision
 from tuner.control.mutation_quota.model import QuotaView
 from tuner.control.mutation_quota.operator_orders import step_with_orders
@@ -25,12 +30,18 @@ from tuner.control.throttle.steering.law import control_step
 from tuner.control.throttle.steering.state import ControlInput, ControlState
 from tuner.core.cluster import ClusterUnreadable, LiveCluster, Observation
 from tuner.journal.codec import StateValues, apply_piece
-from tuner.journal.decision_digest import digest_decisions, digest_quota_decisions, digest_rate_changes
+from tuner.journal.decision_digest import (
+    digest_decisions,
+    digest_election,
+    digest_movements,
+    digest_quota_decisions,
+    digest_rate_changes,
+)
 from tuner.journal.settings_snapshot import SettingsSnapshot
-from tuner.replay.recording import RecordedStep, stream_of
+from tuner.replay.recording import STREAM_BY_KIND, RecordedStep
 from tuner.runtime.throttle.steering_controller import most_urgent_changes
 
-_REMEMBERED = ("memory.", "control.", "mutation.")
+_REMEMBERED = ("memory.", "control.", "mutation.", "elections.", "movements.")
 
 
 class NotReplayable(ValueError):
@@ -43,7 +54,7 @@ class ReplayedStep:
 
     Attributes:
         decisions: the digest of the new decisions; None for a steering tick without an objective in the new settings.
-        texts: the texts of the new decisions of a cycle.
+        texts: the texts of the new decisions; empty for a steering tick.
         differing_fields: the remembered state fields that differ from the recorded frame.
     """
 
@@ -91,18 +102,24 @@ class Replayer:
             quota_decisions = self._decide_quotas(step, settings)
             texts = tuple(decision.text for decision in quota_decisions)
             return ReplayedStep(step, digest_quota_decisions(quota_decisions), texts, differing_fields)
+        if step.kind == "election":
+            election = self._decide_election(step, settings)
+            return ReplayedStep(step, digest_election(election), (election.text,), differing_fields)
+        if step.kind == "movements":
+            movements = self._decide_movements(step, settings)
+            return ReplayedStep(step, digest_movements(movements), (movements.text,), differing_fields)
         return ReplayedStep(step, self._decide_steering(step, settings), (), differing_fields)
 
     def _apply_inputs(self, step: RecordedStep) -> tuple[str, ...]:
         """Applies the step's changes and its frame. Returns the remembered fields that differ from the frame."""
-        self._state = self._states.setdefault(stream_of(step.kind), {})
+        self._state = self._states.setdefault(STREAM_BY_KIND[step.kind], {})
         if step.pieces is not None:
             for piece in step.pieces:
                 apply_piece(self._state, piece)
         if step.frame is None:
             return ()
         replayed = self._state
-        self._state = self._states[stream_of(step.kind)] = dict(step.frame)
+        self._state = self._states[STREAM_BY_KIND[step.kind]] = dict(step.frame)
         if step.pieces is None:
             return ()
         remembered = (name for name in replayed if name.startswith(_REMEMBERED))
@@ -180,10 +197,45 @@ class Replayer:
         self._remember("mutation", quota_step.memory)
         return quota_step.decisions
 
+    def _decide_election(self, step: RecordedStep, settings: SettingsSnapshot) -> LeadershipDecision:
+        state = self._state
+        view = LeadershipView(
+            now_ms=step.now_ms,
+            survey=self._build(LeaderSurvey, "leaders"),
+            electing=state["election.electing"],
+            brokers=state["election.brokers"],
+            signals=state["signals.brokers"],
+            baselines=state["election.baselines"],
+            pause=state["election.pause"],
+            vetoes=state["vetoes"],
+        )
+        if settings.leadership is None:
+            raise ValueError("no limits of elections are recorded")
+        memory, decision = decide_election(view, self._build(LeadershipMemory, "elections"), settings.leadership)
+        self._remember("elections", memory)
+        return decision
+
+    def _decide_movements(self, step: RecordedStep, settings: SettingsSnapshot) -> MovementDecision:
+        state = self._state
+        view = MovementView(
+            now_ms=step.now_ms,
+            execution=state["movement.execution"],
+            rate_bytes_per_s=state["movement.rate_bytes_per_s"],
+            pause=state["movement.pause"],
+            vetoes=state["vetoes"],
+        )
+        if settings.movements is None:
+            raise ValueError("no limits of Cruise Control's concurrency are recorded")
+        memory, decision = decide_movements(view, self._build(MovementMemory, "movements"), settings.movements)
+        self._remember("movements", memory)
+        return decision
+
     def _build(self, kind: type[Any], prefix: str) -> Any:
         """Returns a dataclass from its state fields. A field that was not recorded has its default."""
         names = {f.name: f"{prefix}.{f.name}" for f in fields(kind)}
         return kind(**{name: self._state[key] for name, key in names.items() if key in self._state})
 
-    def _remember(self, prefix: str, value: Memory | ControlState | MutationMemory) -> None:
+    def _remember(
+        self, prefix: str, value: Memory | ControlState | MutationMemory | LeadershipMemory | MovementMemory
+    ) -> None:
         self._state |= {f"{prefix}.{f.name}": getattr(value, f.name) for f in fields(value)}

@@ -34,6 +34,7 @@ def cruise_control_controller(
         journal=context.observers.wrap_journal(context.journal.write).write,
         write_refusal=partial(write_refusal, context.journal),
         observer=status,
+        inputs=context.inputs,
     )
     return CruiseControlController(
         ports,

@@ -30,6 +30,7 @@ def leadership_controller(context: TermContext, status: LeadershipStatusStore) -
         journal=context.observers.wrap_journal(context.journal.write).write,
         write_refusal=partial(write_refusal, context.journal),
         observer=status,
+        inputs=context.inputs,
     )
     limits = LeadershipLimits(
         acts=settings.leadership == "act",

@@ -7,7 +7,7 @@ from the newest signals, if all of them are fresh.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from rheostat.config.settings import Settings
@@ -24,7 +24,7 @@ from rheostat.plan.estimate.sources import (
 from rheostat.plan.write_rates import WATCHING, estimate_write_rates, read_broker_signals
 from rheostat.run.services import probe
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError, PartitionState, Unreachable
-from streaming.shared.kafka.tiered import tiered_topics, with_copied_bytes
+from streaming.shared.kafka.tiered import leaders_without_upload_offsets, tiered_topics, with_copied_bytes
 from streaming.shared.kafka_names import (
     QUOTA_SAMPLE_S,
     QUOTA_SAMPLE_S_DEFAULT,
@@ -122,7 +122,9 @@ def _read(
         rates = {key: max(0, grown_bytes) / watched_s for key, grown_bytes in growth.items()}
         notes += _shrunk_log_note(growth, targets)
 
-    copied = _copied_sizes(client, sizes, states, targets)
+    tiered = tiered_topics(client, {t.topic for t in targets})
+    copied = _copied_sizes(client, sizes, states, targets, tiered)
+    notes += _unknown_upload_notes(client, states, [t for t in targets if t.topic in tiered])
     planned = tuple(
         _plan_partition(states[(t.topic, t.partition)], t, copied, rates[(t.topic, t.partition)]) for t in targets
     )
@@ -173,13 +175,33 @@ def _copied_sizes(
     sizes: _LogSizes,
     states: Mapping[TopicPartition, PartitionState],
     targets: Sequence[Target],
+    tiered: Collection[str],
 ) -> _LogSizes:
     """Returns the sizes, in which followers of tiered partitions of the plan have the bytes that they do not have to copy."""
     moved = [(states[(t.topic, t.partition)], t) for t in targets]
     planned = [replace(s, replicas=tuple(dict.fromkeys((*s.replicas, *t.replicas)))) for s, t in moved]
-    copied = with_copied_bytes(client, sizes.by_broker, planned, tiered_topics(client, {t.topic for t in targets}))
+    copied = with_copied_bytes(client, sizes.by_broker, planned, tiered)
     known = {b: answer for b, answer in copied.by_broker.items() if not isinstance(answer, ClusterError)}
     return _LogSizes(sizes.at_s, {**sizes.by_broker, **known})
+
+
+def _unknown_upload_notes(
+    client: ClusterClient, states: Mapping[TopicPartition, PartitionState], targets: Sequence[Target]
+) -> tuple[str, ...]:
+    """Returns a note for each leader that does not tell what is uploaded, as in a rolling upgrade.
+
+    Args:
+        targets: of tiered topics.
+    """
+    moved = {(t.topic, t.partition): (states[(t.topic, t.partition)], t) for t in targets}
+    new_replicas = {key: {*target.replicas} - {*state.replicas} for key, (state, target) in moved.items()}
+    leaders = {key: state.leader for key, (state, _) in moved.items()}
+    unknown = leaders_without_upload_offsets(client, {k: b for k, b in new_replicas.items() if b}, leaders)
+    return tuple(
+        f"broker {leader} does not tell which part of {join_names([f'{topic}-{n}' for topic, n in keys], 3)} is uploaded (KIP-1023 "
+        "needs Kafka 4.2 or newer on the leader), so the whole local log counts, and the move may end sooner."
+        for leader, keys in sorted(unknown.items())
+    )
 
 
 def _plan_partition(

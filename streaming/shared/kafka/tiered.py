@@ -145,6 +145,23 @@ def new_replica_bytes(
     return dict(sizes) | {key: log.size_bytes - copied_bytes(log, FollowerLog()) for key, log in logs.items()}
 
 
+def leaders_without_upload_offsets(
+    client: TieredClient, new_replicas: Mapping[TopicPartition, Collection[int]], leaders: Mapping[TopicPartition, int]
+) -> dict[int, list[TopicPartition]]:
+    """Returns the partitions whose new replicas skip what is uploaded, and whose leader does not tell what is, by leader.
+
+    Args:
+        new_replicas: the brokers that get replicas of tiered partitions.
+    """
+    skipping = _skipping(client, {broker for brokers in new_replicas.values() for broker in brokers})
+    led: _Replicas = {}
+    for key, brokers in new_replicas.items():
+        if not skipping.isdisjoint(brokers):
+            led.setdefault(leaders[key], []).append(key)
+    answers = client.pending_upload_offsets(led) if led else {}
+    return {leader: sorted(led[leader]) for leader, answer in answers.items() if isinstance(answer, ClusterError)}
+
+
 def _local_logs(
     sizes: _ByReplica, led: _Replicas, start_answers: _ByReplica, end_answers: _ByReplica
 ) -> dict[TopicPartition, LocalLog]:

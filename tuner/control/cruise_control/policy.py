@@ -55,6 +55,23 @@ class MovementLimits:
 
 
 @dataclass(frozen=True, slots=True)
+class MovementView:
+    """The inputs of one decision.
+
+    Attributes:
+        rate_bytes_per_s: the lowest throttle of the move; None: there is none.
+        pause: the operator that has paused the tuner; None: it is not paused.
+        vetoes: the external checks that veto now; the number does not rise.
+    """
+
+    now_ms: int
+    execution: Execution
+    rate_bytes_per_s: float | None
+    pause: str | None = None
+    vetoes: tuple[Veto, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class MovementMemory:
     """The state of one leadership term.
 
@@ -85,22 +102,10 @@ def lowest_rate(live: LiveCluster, setpoints: Mapping[BrokerSide, float], vetoes
 
 
 def decide_movements(
-    execution: Execution,
-    rate_bytes_per_s: float | None,
-    memory: MovementMemory,
-    limits: MovementLimits,
-    now_ms: int,
-    *,
-    pause: str | None = None,
-    vetoes: tuple[Veto, ...] = (),
+    view: MovementView, memory: MovementMemory, limits: MovementLimits
 ) -> tuple[MovementMemory, MovementDecision]:
-    """Returns the next state and the decision.
-
-    Args:
-        rate_bytes_per_s: the lowest throttle of the move; None: there is none.
-        pause: the operator that has paused the tuner; None: it is not paused.
-        vetoes: the external checks that veto now; the number does not rise.
-    """
+    """Returns the next state and the decision."""
+    execution, now_ms, pause = view.execution, view.now_ms, view.pause
     current, lowest = execution.movements_max, execution.movements_min
     if current is None:
         text = f"Cruise Control moves no replicas between brokers ({execution.state})"
@@ -113,10 +118,10 @@ def decide_movements(
     if adjusted or now_ms < memory.left_alone_until_ms:
         text = f"another tool adjusts the concurrency of Cruise Control ({_range_text(lowest, current)}), so it is left alone"
         return memory, HoldMovements(CruiseControlReason.ADJUSTED_BY_TOOL, text)
-    if rate_bytes_per_s is None:
+    if view.rate_bytes_per_s is None:
         text = "no throttle limits the moves of Cruise Control, so its concurrency is left alone"
         return memory, HoldMovements(CruiseControlReason.NO_THROTTLE, text)
-    return _follow_rate(current, rate_bytes_per_s, memory, limits, now_ms, vetoes)
+    return _follow_rate(current, view.rate_bytes_per_s, memory, limits, now_ms, view.vetoes)
 
 
 def _find_external_change(

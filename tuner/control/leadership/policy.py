@@ -20,10 +20,10 @@ import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
-from streaming.shared.contract import BrokerSignal, TopicPartition
+from streaming.shared.contract import BrokerSignal
 from streaming.shared.units import count_text
 from tuner.control.leadership.decision import ElectLeaders, HoldElection, LeadershipDecision, LeadershipReason
-from tuner.control.leadership.survey import LeaderSurvey
+from tuner.control.leadership.survey import GROUP_MAX, LeaderSurvey
 from tuner.control.throttle.diagnosis.bottleneck import BUSY_IDLE_RATIO
 from tuner.control.throttle.objective import Objective
 from tuner.control.throttle.steering.latency_baseline import produce_p99_ms
@@ -37,7 +37,6 @@ from tuner.core.vetoes import Veto, vetoes_text
 CAUGHT_UP_S = 60.0
 # Share of the partitions that prefer the broker. With ten groups no group adds more than a tenth of the broker's usual load.
 GROUP_SHARE = 0.1
-GROUP_MAX = 500  # The controller elects this many leaders well within a second.
 # A window of signals takes 10 s to end, and the first requests to a new leader are slower: clients look for it.
 SETTLE_S = 30.0
 LATENCY_AIM = 0.6
@@ -125,11 +124,11 @@ def decide_election(
     waiting = view.survey.displaced
     ready = [b for b in waiting if (view.now_ms - memory.caught_up_since_ms.get(b, view.now_ms)) / 1000 >= CAUGHT_UP_S]
     if not ready:
-        return memory, _hold_until_caught_up(view.survey, max(waiting, key=lambda b: (len(waiting[b]), -b)))
+        return memory, _hold_until_caught_up(view.survey, max(waiting, key=lambda b: (waiting[b], -b)))
     # A broker that has some of its leaders gets all of them before another one begins.
-    broker = memory.broker if memory.broker in ready else max(ready, key=lambda b: (len(waiting[b]), -b))
+    broker = memory.broker if memory.broker in ready else max(ready, key=lambda b: (waiting[b], -b))
     assert broker is not None
-    return memory, _decide_group(view, view.survey, memory, limits, broker, waiting[broker])
+    return memory, _decide_group(view, view.survey, memory, limits, broker)
 
 
 def _decide_group(
@@ -138,10 +137,9 @@ def _decide_group(
     memory: LeadershipMemory,
     limits: LeadershipLimits,
     broker: int,
-    waiting: tuple[TopicPartition, ...],
 ) -> LeadershipDecision:
-    reason = LeadershipReason
-    state = f"broker {broker} waits for the leadership of {count_text(len(waiting), 'partition')}"
+    reason, waiting = LeadershipReason, count_text(survey.displaced[broker], "partition")
+    state = f"broker {broker} waits for the leadership of {waiting}"
     signal = view.signals.get(broker)
     if signal is None or freshness(signal, view.now_ms, limits.signal_age_s_max) is not Freshness.FRESH:
         return HoldElection(broker, reason.LOAD_NOT_MEASURED, f"{state}: the broker has no fresh signal")
@@ -160,8 +158,8 @@ def _decide_group(
     if view.vetoes:
         return HoldElection(broker, reason.VETOED, f"{state}: {vetoes_text(view.vetoes)}")
     size = min(GROUP_MAX, max(1, math.ceil(GROUP_SHARE * survey.preferred.get(broker, 0))))
-    group = waiting[:size]
-    part = f"{len(group)} of {count_text(len(waiting), 'partition')}"
+    group = survey.next_partitions[broker][:size]
+    part = f"{len(group)} of {waiting}"
     text = f"broker {broker} has caught up, and {clients}: it gets the leadership of {part}"
     if not limits.acts:
         return HoldElection(broker, reason.WATCHED, f"{text}; not done, as tuner.leadership is watch")
@@ -208,7 +206,7 @@ def _latency_ratio(
 
 
 def _hold_until_caught_up(survey: LeaderSurvey, broker: int) -> HoldElection:
-    waiting = len(survey.displaced[broker])
+    waiting = survey.displaced[broker]
     missing = survey.out_of_sync.get(broker, 0)
     state = f"broker {broker} waits for the leadership of {count_text(waiting, 'partition')}"
     if missing:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import heapq
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from streaming.shared.contract import TopicPartition
+
+
+GROUP_MAX = 500  # The controller elects this many leaders well within a second.
 
 
 class LedPartition(Protocol):
@@ -30,19 +34,22 @@ class LeaderSurvey:
     """The leaders of all partitions at one reading.
 
     Attributes:
-        displaced: the partitions that an election would give back to a broker, by broker: its replica is the preferred one and in
-            sync, and another replica leads. A partition that is being reassigned is left out: its first replica may still change.
+        displaced: the number of partitions that an election would give back to a broker, by broker: its replica is the preferred one
+            and in sync, and another replica leads. A partition that is being reassigned is left out: its first replica may still
+            change.
+        next_partitions: the first ``GROUP_MAX`` of these partitions, by broker, in order.
         preferred: the number of partitions whose preferred replica is on the broker.
         out_of_sync: the number of replicas outside the ISR, by broker.
     """
 
-    displaced: Mapping[int, tuple[TopicPartition, ...]] = field(default_factory=dict)
+    displaced: Mapping[int, int] = field(default_factory=dict)
+    next_partitions: Mapping[int, tuple[TopicPartition, ...]] = field(default_factory=dict)
     preferred: Mapping[int, int] = field(default_factory=dict)
     out_of_sync: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def displaced_count(self) -> int:
-        return sum(map(len, self.displaced.values()))
+        return sum(self.displaced.values())
 
 
 def survey_leaders(states: Iterable[LedPartition], adding: Mapping[TopicPartition, Collection[int]]) -> LeaderSurvey:
@@ -66,4 +73,9 @@ def survey_leaders(states: Iterable[LedPartition], adding: Mapping[TopicPartitio
         key = (state.topic, state.partition)
         if state.leader not in (first, -1) and first in state.isr and key not in adding:
             displaced.setdefault(first, []).append(key)
-    return LeaderSurvey({b: tuple(sorted(keys)) for b, keys in displaced.items()}, dict(preferred), dict(out_of_sync))
+    return LeaderSurvey(
+        {broker: len(keys) for broker, keys in displaced.items()},
+        {broker: tuple(heapq.nsmallest(GROUP_MAX, keys)) for broker, keys in displaced.items()},
+        dict(preferred),
+        dict(out_of_sync),
+    )

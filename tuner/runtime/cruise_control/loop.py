@@ -22,6 +22,7 @@ from tuner.control.cruise_control.policy import (
     Execution,
     MovementLimits,
     MovementMemory,
+    MovementView,
     decide_movements,
     lowest_rate,
     record_failure,
@@ -33,6 +34,7 @@ from tuner.core.operator_orders import Orders
 from tuner.core.throttle_state import ThrottleState
 from tuner.core.vetoes import Veto
 from tuner.journal.entries import Entry
+from tuner.journal.input_log import InputLog
 from tuner.journal.kafka_journal import JournalError
 from tuner.runtime.background_call import BackgroundCaller, Call, result_or_error
 from tuner.runtime.clock import Clock
@@ -64,6 +66,7 @@ class CruiseControlPorts:
         latest: returns the observation of the last throttle cycle; None: no cycle has ended.
         write_refusal: returns why nothing may be written now; None: writes are allowed.
         vetoes: returns the external checks that veto now.
+        inputs: records the inputs of each decision; None: nothing is recorded.
     """
 
     api: MovementsApi
@@ -75,6 +78,7 @@ class CruiseControlPorts:
     journal: Callable[[list[Entry]], None]
     write_refusal: Callable[[], str | None]
     observer: MovementsObserver
+    inputs: InputLog | None = None
 
 
 class CruiseControlController:
@@ -124,15 +128,13 @@ class CruiseControlController:
         rate = None
         if isinstance(live, LiveCluster):
             rate = lowest_rate(live, self._ports.throttle_state().setpoints, vetoes)
-        self._memory, decision = decide_movements(
-            execution,
-            rate,
-            self._memory,
-            self._limits,
-            self._clock.now_ms(),
-            pause=pause.by if pause is not None else None,
-            vetoes=vetoes,
+        view = MovementView(
+            self._clock.now_ms(), execution, rate, pause=pause.by if pause is not None else None, vetoes=vetoes
         )
+        before = self._memory
+        self._memory, decision = decide_movements(view, before, self._limits)
+        if self._ports.inputs is not None:
+            self._ports.inputs.record_movements(view, self._limits, before, self._memory, decision)
         inputs = {
             "state": execution.state,
             "movements_per_broker": execution.movements_max,

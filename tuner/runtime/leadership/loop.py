@@ -37,6 +37,7 @@ from tuner.core.cluster import LiveCluster, Observation
 from tuner.core.operator_orders import Orders
 from tuner.core.vetoes import Veto
 from tuner.journal.entries import Entry
+from tuner.journal.input_log import InputLog
 from tuner.journal.kafka_journal import JournalError
 from tuner.runtime.background_call import BackgroundCaller, Call, result_or_error
 from tuner.runtime.clock import Clock
@@ -70,6 +71,7 @@ class LeadershipPorts:
         latest: returns the observation of the last throttle cycle; None: no cycle has ended.
         write_refusal: returns why nothing may be written now; None: writes are allowed.
         vetoes: returns the external checks that veto now.
+        inputs: records the inputs of each decision; None: nothing is recorded.
     """
 
     api: LeadershipApi
@@ -80,6 +82,7 @@ class LeadershipPorts:
     journal: Callable[[list[Entry]], None]
     write_refusal: Callable[[], str | None]
     observer: LeadershipObserver
+    inputs: InputLog | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +184,10 @@ class LeadershipController:
             pause=pause.by if pause is not None else None,
             vetoes=vetoes,
         )
-        self._memory, decision = decide_election(view, self._memory, self._limits)
+        before = self._memory
+        self._memory, decision = decide_election(view, before, self._limits)
+        if self._ports.inputs is not None:
+            self._ports.inputs.record_election(view, self._limits, before, self._memory, decision)
         is_new = (decision.broker, decision.reason) != self._last
         is_paused = isinstance(decision, ElectLeaders) and self._backoff.is_paused(decision.broker)
         if not is_paused:
@@ -256,7 +262,7 @@ def _inputs(view: LeadershipView, survey: LeaderSurvey, decision: LeadershipDeci
     broker = decision.broker
     inputs: dict[str, Any] = {"partitions_without_preferred_leader": survey.displaced_count}
     if broker is not None:
-        inputs["waiting"] = len(survey.displaced.get(broker, ()))
+        inputs["waiting"] = survey.displaced.get(broker, 0)
         inputs["out_of_sync"] = survey.out_of_sync.get(broker, 0)
         if (signal := view.signals.get(broker)) is not None:
             inputs["produce_p99_ms"] = signal.produce_p99_ms

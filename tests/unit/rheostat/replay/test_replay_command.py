@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cruise_control_kit import CruiseControlStandIn
 from quota_film import Filmed
 from replay_rig import FilmedRig
+from test_replay_other_controllers import Film, elected, followed
 from tuner_cases import NOW_MS
 from typer.testing import CliRunner, Result
 
@@ -202,9 +204,9 @@ def test_range_without_its_first_frame_is_refused(tmp_path: Path) -> None:
         (
             [b'{"v": 1}'],
             "case.jsonl:1: an earlier version of rheostat wrote this record: record version 1, this version of rheostat "
-            "reads 7: replay the file with the version that wrote it",
+            "reads 8: replay the file with the version that wrote it",
         ),
-        ([b'{"v": 9}'], "case.jsonl:1: record version 9, this version of rheostat reads 7"),
+        ([b'{"v": 9}'], "case.jsonl:1: record version 9, this version of rheostat reads 8"),
         ([], "case.jsonl is empty"),
     ],
 )
@@ -280,3 +282,34 @@ def test_policy_settings_round_trip(policy: MutationPolicy) -> None:
     assert set(said) == set(MutationQuotaSettings.model_fields) - set(WITHOUT_EFFECT), (
         "a key that a --tuner-settings file may have"
     )
+
+
+def test_replay_counts_decisions_about_leaders(tmp_path: Path) -> None:
+    film = Film()
+    elected(film)
+    played = film.played()
+    file = tmp_path / "leaders.jsonl"
+    file.write_bytes(b"".join(record + b"\n" for record in film.records))
+    done = run("--journal", file)
+    assert done.exit_code == 0, done.output
+    assert f"decisions about preferred leaders: {len(played)} the same, 0 different" in done.output
+    settings = tmp_path / "p.yaml"
+    settings.write_text("leadership: watch\n")
+    body = json.loads(run("--journal", file, "--tuner-settings", settings, "--json").stdout)
+    assert body["elections"]["different"] > 0
+    assert "not done, as tuner.leadership is watch" in body["differences"][0]["now"]
+
+
+def test_replay_counts_decisions_about_cruise_control(tmp_path: Path) -> None:
+    film = Film()
+    with CruiseControlStandIn().serving() as service:
+        followed(service, film)
+        url = service.url
+    played = film.played()
+    file = tmp_path / "movements.jsonl"
+    file.write_bytes(b"".join(record + b"\n" for record in film.records))
+    assert f"decisions about Cruise Control: {len(played)} the same" in run("--journal", file).output
+    settings = tmp_path / "p.yaml"
+    settings.write_text(f"cruise_control:\n  url: {url}\n  concurrency: watch\n")
+    body = json.loads(run("--journal", file, "--tuner-settings", settings, "--json").stdout)
+    assert body["movements"]["different"] > 0

@@ -8,7 +8,12 @@ from typing import Any
 
 import pytest
 
-from streaming.shared.kafka.tiered import new_replica_bytes, tiered_topics, with_copied_bytes
+from streaming.shared.kafka.tiered import (
+    leaders_without_upload_offsets,
+    new_replica_bytes,
+    tiered_topics,
+    with_copied_bytes,
+)
 from streaming.shared.kafka.values import ClusterError, ConfigValue, PartitionState
 
 MB = 1_000_000
@@ -147,6 +152,13 @@ def test_new_replica_copies_the_local_log_or_what_is_not_uploaded() -> None:
     plain = ("clicks", 0)
     sizes = {KEY: 100 * MB, plain: 7 * MB}
     assert new_replica_bytes(skipping, sizes, {KEY: 1, plain: 2}) == {KEY: 20 * MB, plain: 7 * MB}
+
+
+def test_leader_that_does_not_tell_what_is_uploaded_is_named() -> None:
+    old, new = Cluster(skips={3: "true"}), Cluster(skips={3: "true"}, pending_upload=9_800)
+    assert leaders_without_upload_offsets(old, {KEY: {3}}, {KEY: 1}) == {1: [KEY]}
+    assert leaders_without_upload_offsets(new, {KEY: {3}}, {KEY: 1}) == {}
+    assert leaders_without_upload_offsets(old, {KEY: {2}}, {KEY: 1}) == {}, "broker 2 copies the whole local log"
 
 
 def test_new_replica_of_a_silent_leader_copies_its_size() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -10,12 +11,13 @@ from hypothesis import strategies as st
 from tuner_cases import NOW_MS, SOURCE, TARGET, live
 
 from tuner.control.cruise_control.decision import CruiseControlReason as R
-from tuner.control.cruise_control.decision import HoldMovements, SetMovements
+from tuner.control.cruise_control.decision import HoldMovements, MovementDecision, SetMovements
 from tuner.control.cruise_control.policy import (
     RAISE_EVERY_S,
     Execution,
     MovementLimits,
     MovementMemory,
+    MovementView,
     decide_movements,
     lowest_rate,
     record_set,
@@ -30,11 +32,17 @@ LIMITS = MovementLimits(
 KNOWN = MovementMemory("task-1", 5)
 
 
+def decide(
+    execution: Execution, rate: float | None, memory: MovementMemory, limits: MovementLimits, now_ms: int, **more: Any
+) -> tuple[MovementMemory, MovementDecision]:
+    return decide_movements(MovementView(now_ms, execution, rate, **more), memory, limits)
+
+
 @pytest.mark.parametrize(
     ("rate", "movements"), [(25 * MB, 2), (9 * MB, 1), (1, 1), (80 * MB, 8), (500 * MB, 10), (59 * MB, None)]
 )
 def test_number_is_the_throttle_divided_by_the_rate_of_a_copy(rate: float, movements: int | None) -> None:
-    _, decision = decide_movements(MOVES, rate, KNOWN, LIMITS, NOW_MS)
+    _, decision = decide(MOVES, rate, KNOWN, LIMITS, NOW_MS)
     if movements is None:
         assert decision.reason is R.FITS_THROTTLE
     else:
@@ -58,46 +66,46 @@ def test_number_is_the_throttle_divided_by_the_rate_of_a_copy(rate: float, movem
 def test_number_is_left_alone_when_it_is_not_the_tuners(
     execution: Execution, memory: MovementMemory, more: dict[str, str], reason: R
 ) -> None:
-    _, decision = decide_movements(execution, 80 * MB, memory, LIMITS, NOW_MS, **more)  # type: ignore[arg-type]
+    _, decision = decide(execution, 80 * MB, memory, LIMITS, NOW_MS, **more)
     assert decision.reason is reason
 
 
 def test_changed_number_is_left_alone_until_the_hold_ends() -> None:
-    memory, _ = decide_movements(MOVES, 80 * MB, MovementMemory("task-1", 4), LIMITS, NOW_MS)
-    assert decide_movements(MOVES, 80 * MB, memory, LIMITS, NOW_MS + 3_599_999)[1].reason is R.ADJUSTED_BY_TOOL
-    assert decide_movements(MOVES, 80 * MB, memory, LIMITS, NOW_MS + 3_600_000)[1].reason is R.FOLLOWS_THROTTLE
+    memory, _ = decide(MOVES, 80 * MB, MovementMemory("task-1", 4), LIMITS, NOW_MS)
+    assert decide(MOVES, 80 * MB, memory, LIMITS, NOW_MS + 3_599_999)[1].reason is R.ADJUSTED_BY_TOOL
+    assert decide(MOVES, 80 * MB, memory, LIMITS, NOW_MS + 3_600_000)[1].reason is R.FOLLOWS_THROTTLE
 
 
 def test_move_without_throttle_is_left_alone() -> None:
-    assert decide_movements(MOVES, None, KNOWN, LIMITS, NOW_MS)[1].reason is R.NO_THROTTLE
+    assert decide(MOVES, None, KNOWN, LIMITS, NOW_MS)[1].reason is R.NO_THROTTLE
 
 
 def test_watch_says_the_number_and_sets_nothing() -> None:
-    _, decision = decide_movements(MOVES, 80 * MB, KNOWN, replace(LIMITS, acts=False), NOW_MS)
+    _, decision = decide(MOVES, 80 * MB, KNOWN, replace(LIMITS, acts=False), NOW_MS)
     assert isinstance(decision, HoldMovements)
     assert decision.text.startswith("Cruise Control 5 → 8 partitions per broker at a time")
 
 
 def test_veto_holds_a_raise_and_lets_the_number_fall() -> None:
     vetoes = (Veto("budget", "its value 2 is above 1"),)
-    assert decide_movements(MOVES, 80 * MB, KNOWN, LIMITS, NOW_MS, vetoes=vetoes)[1].reason is R.VETOED
-    assert isinstance(decide_movements(MOVES, 20 * MB, KNOWN, LIMITS, NOW_MS, vetoes=vetoes)[1], SetMovements)
+    assert decide(MOVES, 80 * MB, KNOWN, LIMITS, NOW_MS, vetoes=vetoes)[1].reason is R.VETOED
+    assert isinstance(decide(MOVES, 20 * MB, KNOWN, LIMITS, NOW_MS, vetoes=vetoes)[1], SetMovements)
 
 
 def test_next_raise_waits_a_minute_and_a_decrease_does_not() -> None:
-    memory, raised = decide_movements(MOVES, 70 * MB, KNOWN, LIMITS, NOW_MS)
+    memory, raised = decide(MOVES, 70 * MB, KNOWN, LIMITS, NOW_MS)
     assert isinstance(raised, SetMovements)
     memory, seven = record_set(memory, 7), replace(MOVES, movements_min=7, movements_max=7)
-    assert decide_movements(seven, 90 * MB, memory, LIMITS, NOW_MS + 1)[1].reason is R.RAISED_RECENTLY
-    assert isinstance(decide_movements(seven, 20 * MB, memory, LIMITS, NOW_MS + 1)[1], SetMovements)
+    assert decide(seven, 90 * MB, memory, LIMITS, NOW_MS + 1)[1].reason is R.RAISED_RECENTLY
+    assert isinstance(decide(seven, 20 * MB, memory, LIMITS, NOW_MS + 1)[1], SetMovements)
     later_ms = NOW_MS + round(1000 * RAISE_EVERY_S)
-    assert isinstance(decide_movements(seven, 90 * MB, memory, LIMITS, later_ms)[1], SetMovements)
+    assert isinstance(decide(seven, 90 * MB, memory, LIMITS, later_ms)[1], SetMovements)
 
 
 @given(current=st.integers(0, 10_000), rate=st.floats(0, 1e12), expected=st.none() | st.integers(0, 20))
 def test_number_that_is_set_stays_within_its_limits(current: int, rate: float, expected: int | None) -> None:
     execution = replace(MOVES, movements_min=current, movements_max=current)
-    _, decision = decide_movements(execution, rate, MovementMemory("task-1", expected), LIMITS, NOW_MS)
+    _, decision = decide(execution, rate, MovementMemory("task-1", expected), LIMITS, NOW_MS)
     if isinstance(decision, SetMovements):
         assert 1 <= decision.movements <= 10
         assert decision.movements != current

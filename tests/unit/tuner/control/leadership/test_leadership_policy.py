@@ -12,7 +12,6 @@ from streaming.shared.contract import BrokerSignal
 from tuner.control.leadership.decision import ElectLeaders, HoldElection, LeadershipDecision, LeadershipReason
 from tuner.control.leadership.policy import (
     CAUGHT_UP_S,
-    GROUP_MAX,
     SETTLE_S,
     LeadershipLimits,
     LeadershipMemory,
@@ -21,13 +20,13 @@ from tuner.control.leadership.policy import (
     record_election,
 )
 from tuner.control.leadership.reason_texts import LEADERSHIP_REASON_TEXTS
-from tuner.control.leadership.survey import LeaderSurvey, survey_leaders
+from tuner.control.leadership.survey import GROUP_MAX, LeaderSurvey, survey_leaders
 from tuner.control.throttle.objective import Objective
 from tuner.core.vetoes import Veto
 
 BROKER = 3
 WAITING = tuple(("orders", partition) for partition in range(40))
-SURVEY = LeaderSurvey({BROKER: WAITING}, {BROKER: 100, 1: 100})
+SURVEY = LeaderSurvey({BROKER: len(WAITING)}, {BROKER: WAITING}, {BROKER: 100, 1: 100})
 LIMITS = LeadershipLimits(acts=True, objective=Objective(latency_ms=100.0), signal_age_s_max=30.0)
 CAUGHT_UP = LeadershipMemory(caught_up_since_ms={BROKER: NOW_MS - round(1000 * CAUGHT_UP_S)})
 LATER_MS = NOW_MS + round(1000 * (SETTLE_S + 5))
@@ -68,7 +67,8 @@ def test_survey_finds_what_an_election_would_give_back() -> None:
         State("c", 0, 1, (), ()),  # A broker with old metadata.
     ]
     survey = survey_leaders(states, {("b", 0): (2,)})
-    assert survey.displaced == {3: (("a", 0),)}
+    assert survey.displaced == {3: 1}
+    assert survey.next_partitions == {3: (("a", 0),)}
     assert survey.preferred == {3: 5}
     assert survey.out_of_sync == {3: 2, 1: 1}
     assert survey.displaced_count == 1
@@ -85,10 +85,13 @@ def test_group_is_a_tenth_of_the_partitions_that_prefer_the_broker() -> None:
 
 @pytest.mark.parametrize(("preferred", "size"), [(1, 1), (11, 2), (1_000_000, GROUP_MAX)])
 def test_group_has_bounds(preferred: int, size: int) -> None:
-    waiting = tuple(("orders", partition) for partition in range(1_000))
-    decision = decide(survey=LeaderSurvey({BROKER: waiting}, {BROKER: preferred}))
+    states = [State("orders", partition, 1, (BROKER, 1), (1, BROKER)) for partition in reversed(range(1_000))]
+    survey = survey_leaders(states, {})
+    assert survey.displaced == {BROKER: 1_000}
+    decision = decide(survey=replace(survey, preferred={BROKER: preferred}))
     assert isinstance(decision, ElectLeaders)
-    assert len(decision.partitions) == size
+    assert decision.partitions == tuple(("orders", partition) for partition in range(size))
+    assert "of 1000 partitions" in decision.text
 
 
 def test_next_group_waits_for_a_signal_that_shows_the_last_one() -> None:
@@ -112,7 +115,7 @@ def test_broker_waits_until_it_has_been_in_sync_for_a_minute() -> None:
 
 
 def test_broker_gets_all_its_leaders_before_another_one_begins() -> None:
-    survey = LeaderSurvey({1: WAITING, BROKER: WAITING[:5]}, {1: 100, BROKER: 100})
+    survey = LeaderSurvey({1: 40, BROKER: 5}, {1: WAITING, BROKER: WAITING[:5]}, {1: 100, BROKER: 100})
     memory = LeadershipMemory(caught_up_since_ms={1: 0, BROKER: 0})
     signals = {BROKER: signal(), 1: replace(signal(), broker=1)}
     decision = decide(memory, survey=survey, signals=signals)

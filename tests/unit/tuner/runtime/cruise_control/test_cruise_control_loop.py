@@ -21,6 +21,7 @@ from tuner.core.operator_orders import Orders
 from tuner.core.throttle_limits import MB
 from tuner.core.throttle_state import ThrottleState
 from tuner.journal.entries import Entry, decode_entry, encode_entry
+from tuner.journal.input_log import InputLog
 from tuner.journal.kafka_journal import JournalError
 from tuner.runtime.clock import Clock
 from tuner.runtime.cruise_control.client import CruiseControlClient, parse_execution
@@ -42,7 +43,14 @@ class AtOnce:
 
 
 class Rig:
-    def __init__(self, service: CruiseControlStandIn, *, dry_run: bool = False, **settings: Any) -> None:
+    def __init__(
+        self,
+        service: CruiseControlStandIn,
+        *,
+        dry_run: bool = False,
+        inputs: InputLog | None = None,
+        **settings: Any,
+    ) -> None:
         self.entries: list[Entry] = []
         self.rate = 25.0 * MB
         self.now_s = 0.0
@@ -61,6 +69,7 @@ class Rig:
             journal=self.write,
             write_refusal=lambda: self.refusal,
             observer=self.status,
+            inputs=inputs,
         )
         clock = Clock(lambda: NOW_MS / 1000 + self.now_s, lambda: self.now_s)
         self.loop = CruiseControlController(ports, parsed.limits(3600), clock, interval_s=10, dry_run=dry_run)

@@ -13,9 +13,11 @@ from streaming.shared.contract import TopicPartition
 from streaming.shared.kafka.values import ClusterError, ConfigValue, PartitionState
 from tuner.api.leadership_status_store import LeadershipCollector, LeadershipStatusStore
 from tuner.control.leadership.policy import CAUGHT_UP_S, LeadershipLimits
+from tuner.control.throttle.objective import Objective
 from tuner.core.cluster import Observation, PartitionMove
 from tuner.core.operator_orders import Orders, Pause
 from tuner.journal.entries import Entry, decode_entry, encode_entry
+from tuner.journal.input_log import InputLog
 from tuner.journal.kafka_journal import JournalError
 from tuner.runtime.clock import Clock
 from tuner.runtime.leadership.loop import EVERY_S, LeadershipController, LeadershipPorts
@@ -37,7 +39,14 @@ class AtOnce:
 class Rig:
     """A cluster whose broker 3 has returned, and does not lead its twenty partitions."""
 
-    def __init__(self, *, acts: bool = True, dry_run: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        acts: bool = True,
+        dry_run: bool = False,
+        objective: Objective | None = None,
+        inputs: InputLog | None = None,
+    ) -> None:
         self.leaders = dict.fromkeys(range(PARTITIONS), 1)
         self.isr: tuple[int, ...] = (3, 1)
         self.moves: tuple[PartitionMove, ...] = ()
@@ -61,8 +70,9 @@ class Rig:
             journal=self.write,
             write_refusal=lambda: self.refusal,
             observer=self.status,
+            inputs=inputs,
         )
-        limits = LeadershipLimits(acts=acts, objective=None, signal_age_s_max=30.0)
+        limits = LeadershipLimits(acts=acts, objective=objective, signal_age_s_max=30.0)
         clock = Clock(lambda: NOW_MS / 1000 + self.now_s, lambda: self.now_s)
         self.loop = LeadershipController(ports, limits, clock, dry_run=dry_run)
 
