@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from cruise_control_kit import CruiseControlStandIn
 from quota_film import Filmed
 from replay_rig import FilmedRig
+from test_replay_other_controllers import Film, elected, followed
 
 from streaming import checkpoint
 from streaming.shared.contract import (
@@ -179,11 +181,18 @@ def orders() -> Records:
 
 
 def inputs() -> Records:
-    """Half a minute of a move under the control law, and of a mutation quota."""
+    """Half a minute of a move under the control law and of a mutation quota, elections, and movements of Cruise Control."""
     rig, quotas = FilmedRig(Memory(), objective=Objective(latency_ms=50.0)), Filmed()
     rig.goes_on(30, gained_bytes_per_s=4 * MB)
     quotas.cycles(4, "alice")
-    return [(C.encode(), value) for value in (*rig.journal.records, *quotas.filmed.film)]
+    elections, movements = Film(), Film()
+    elected(elections)
+    with CruiseControlStandIn().serving() as service:
+        followed(service, movements)
+    for film in (elections, movements):
+        film.played()
+    values = (*rig.journal.records, *quotas.filmed.film, *elections.records, *movements.records)
+    return [(C.encode(), value) for value in values]
 
 
 def signals() -> Records:
