@@ -146,7 +146,8 @@ def by_broker() -> list[timeseries.Panel]:
         ).min(0),
         lines(
             "Cordoned log directories",
-            "Log directories that take no new replicas (`cordoned.log.dirs`, Kafka 4.3 or newer), by broker and owner. No data: none.",
+            "Log directories that take no new replicas (`cordoned.log.dirs`, Kafka 4.3 or newer), by broker and owner. No "
+            "data: none.",
             COUNT,
             query(per("broker, owner", TunerMetric.CORDONED_LOG_DIRS), "broker {{broker}} ({{owner}})"),
             alert="LogDirsCordoned",

@@ -130,9 +130,7 @@ def _leadership_limits(
     )
 
 
-def _movement_limits(
-    settings: TunerSettings, keys: set[str], recorded: MovementLimits | None
-) -> MovementLimits | None:
+def _movement_limits(settings: TunerSettings, keys: set[str], recorded: MovementLimits | None) -> MovementLimits | None:
     """Returns the limits of the section ``cruise_control`` if the file has it; it is given whole, with its url."""
     if recorded is None:
         return None

@@ -56,7 +56,9 @@ def copied_bytes(leader: LocalLog, follower: FollowerLog) -> int:
     left = (leader.end - offset) / (leader.end - leader.start)
     if not has_begun or follower.start is None or follower.start >= offset or follower.size_bytes == 0:
         return round(leader.size_bytes * (1 - left))
-    return round(leader.size_bytes - min(leader.size_bytes, _left_bytes(leader, follower.size_bytes, follower.start, offset)))
+    return round(
+        leader.size_bytes - min(leader.size_bytes, _left_bytes(leader, follower.size_bytes, follower.start, offset))
+    )
 
 
 def _left_bytes(leader: LocalLog, copied_bytes: int, start: int, end: int) -> float:

@@ -34,10 +34,10 @@ from streaming.shared.process_metrics import ConfigState, ProcessMetricsCollecto
 from streaming.shared.thread_watch import ThreadWatch
 from streaming.stream_counts import StreamCounts
 from streaming.stream_metrics import registry_of as stream_registry_of
+from tuner.api.cordon_status_store import CordonStatusStore
 from tuner.api.cruise_control_status_store import CruiseControlStatusStore
 from tuner.api.external_status_store import ExternalStatusStore
 from tuner.api.lag_status_store import LagStatusStore
-from tuner.api.cordon_status_store import CordonStatusStore
 from tuner.api.leadership_status_store import LeadershipStatusStore
 from tuner.api.log_dir_status_store import LogDirStatusStore
 from tuner.api.metrics import make_registry
@@ -45,9 +45,9 @@ from tuner.api.mutation_store import MutationStore
 from tuner.api.plan_status_store import PlanStatusStore
 from tuner.api.quota_status_store import QuotaStatusStore
 from tuner.api.status_store import StatusStore
+from tuner.control.cordon.model import CordonMemory, CordonStep
 from tuner.control.cruise_control.decision import CruiseControlReason, SetMovements
 from tuner.control.cruise_control.policy import Execution
-from tuner.control.cordon.model import CordonMemory, CordonStep
 from tuner.control.leadership.decision import HoldElection, LeadershipReason
 from tuner.control.leadership.survey import LeaderSurvey
 from tuner.control.log_dir.decision import LogDirReason, SetLogDirRate

@@ -1,8 +1,8 @@
 """Turns successive steps of one controller into changes, with a full frame from time to time.
 
-The throttles (cycles and steering ticks), the mutation quotas, the preferred leaders and Cruise Control have a stream each. A stream
-begins, ends and writes its frames on its own, because a burst of topic creations is unrelated to a move. All streams share the records
-and the step numbers.
+The throttles (cycles and steering ticks), the mutation quotas, the preferred leaders and Cruise Control have a stream each. A
+stream begins, ends and writes its frames on its own, because a burst of topic creations is unrelated to a move. All streams share
+the records and the step numbers.
 
 Terms:
     step    one cycle or steering tick: its time, the state fields that changed before it, and its decisions.

@@ -1,7 +1,7 @@
 """Reads the records of the inputs topic back as steps, each with its inputs.
 
-Each controller has a stream of its own (journal/delta_stream.py). A stream begins with its own frame, and a gap in one stream does not
-affect the other streams.
+Each controller has a stream of its own (journal/delta_stream.py). A stream begins with its own frame, and a gap in one stream does
+not affect the other streams.
 
 Invariant: a step is returned only if all its inputs are known. A run whose first records were deleted starts with its first
 complete frame. A run of a killed tuner ends with its last complete step. After a missing record a stream continues at the next
@@ -63,8 +63,8 @@ class RecordedStep:
 _DECODE_ERRORS = (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError)
 
 
-# The stream of each kind of step: a throttle cycle, a steering tick, a mutation quota cycle, a decision about preferred leaders, and
-# a decision about Cruise Control.
+# The stream of each kind of step: a throttle cycle, a steering tick, a mutation quota cycle, a decision about preferred leaders,
+# and a decision about Cruise Control.
 STREAM_BY_KIND = {
     "cycle": "throttles",
     "steering": "throttles",

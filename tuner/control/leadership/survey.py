@@ -10,7 +10,6 @@ from typing import Protocol
 
 from streaming.shared.contract import TopicPartition
 
-
 GROUP_MAX = 500  # The controller elects this many leaders well within a second.
 
 
@@ -34,9 +33,9 @@ class LeaderSurvey:
     """The leaders of all partitions at one reading.
 
     Attributes:
-        displaced: the number of partitions that an election would give back to a broker, by broker: its replica is the preferred one
-            and in sync, and another replica leads. A partition that is being reassigned is left out: its first replica may still
-            change.
+        displaced: the number of partitions that an election would give back to a broker, by broker: its replica is the preferred
+            one and in sync, and another replica leads. A partition that is being reassigned is left out: its first replica may
+            still change.
         next_partitions: the first ``GROUP_MAX`` of these partitions, by broker, in order.
         preferred: the number of partitions whose preferred replica is on the broker.
         out_of_sync: the number of replicas outside the ISR, by broker.

@@ -37,7 +37,10 @@ class Film:
         self.records: list[bytes] = []
         self.now_s: Callable[[], float] = lambda: 0.0
         self.log = InputLog(
-            SettingsSnapshot(LIMITS, STALL), run="run 1", program="test", wall_clock=lambda: NOW_MS / 1000 + self.now_s()
+            SettingsSnapshot(LIMITS, STALL),
+            run="run 1",
+            program="test",
+            wall_clock=lambda: NOW_MS / 1000 + self.now_s(),
         )
 
     def attach(self, rig: LeadershipRig | CruiseControlRig) -> None:
@@ -113,7 +116,9 @@ def test_replay_elections_continues_after_frames(film: Film) -> None:
     assert differing(played) == []
     frames = [one for one in played if one.step.frame is not None]
     assert len(frames) > 1
-    assert any(one.step.pieces is not None for one in frames), "a frame in the middle is compared with the replayed state"
+    assert any(one.step.pieces is not None for one in frames), (
+        "a frame in the middle is compared with the replayed state"
+    )
     assert played[-1].step.now_ms - played[0].step.now_ms > FRAME_EVERY_S * 1000
 
 
