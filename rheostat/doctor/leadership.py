@@ -32,8 +32,8 @@ def leadership(client: ClusterClient, brokers: Collection[int], settings: Settin
     named = "all brokers" if len(electing) == len(brokers) else f"broker {join_names(sorted(electing), _NAMED_MAX)}"
     found = (
         f"Kafka elects them itself ({_KEY} is true on {named}): a broker that returns gets leaders back, all at once, while it "
-        "still copies its other partitions. Meanwhile the p99 latency of producers may be 3 to 10 times as high (apache/kafka, "
-        "pull request 22934)"
+        f"still copies its other partitions{_check_text(client, brokers)}. Meanwhile the p99 latency of producers may be 3 to 10 "
+        "times as high (apache/kafka, pull request 22934)"
     )
     remedy = f"set {_KEY} to false on all brokers and controllers, and restart them"
     if acts:
@@ -43,3 +43,18 @@ def leadership(client: ClusterClient, brokers: Collection[int], settings: Settin
         yield Finding(
             _CHECK, FindingVerdict.OK, f"{found}. To let rheostat do it, {remedy}, and set tuner.leadership: act"
         )
+
+
+def _check_text(client: ClusterClient, brokers: Collection[int]) -> str:
+    """Returns how often Kafka looks for such partitions, as the brokers' settings say; empty if they cannot be read."""
+    answers = client.broker_configs(brokers, [kafka_names.LEADER_CHECK_S, kafka_names.LEADER_IMBALANCE_PERCENT])
+    known = [configs for configs in answers.values() if not isinstance(configs, ClusterError)]
+    if len(known) < len(brokers):
+        return ""
+    default = str(kafka_names.LEADER_CHECK_S_DEFAULT)
+    periods = {int(c[kafka_names.LEADER_CHECK_S].value if kafka_names.LEADER_CHECK_S in c else default) for c in known}
+    period = f"{min(periods)} s" if len(periods) == 1 else f"{min(periods)} to {max(periods)} s"
+    text = f"; it looks for them every {period} ({kafka_names.LEADER_CHECK_S} of the brokers; that of the controllers decides)"
+    if any(kafka_names.LEADER_IMBALANCE_PERCENT in configs for configs in known):
+        text += f", and {kafka_names.LEADER_IMBALANCE_PERCENT} has no effect in KRaft mode"
+    return text
