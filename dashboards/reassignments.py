@@ -298,13 +298,11 @@ def plans() -> list[timeseries.Panel]:
         ),
         lines(
             "Plans that do not proceed",
-            "1 while an operator has paused or cancelled a plan, or while the tuner cannot execute plans, and the number of "
-            "cordoned brokers on which a plan adds replicas. "
+            "1 while an operator has paused or cancelled a plan, or while the tuner cannot execute plans. "
             "`rheostat status` shows the cause.",
             COUNT,
             query(per("plan", TunerMetric.PLAN_PAUSED), "plan {{plan}} is paused"),
             query(per("plan", TunerMetric.PLAN_CANCELLING), "plan {{plan}} is being cancelled"),
-            query(per("plan", TunerMetric.PLAN_CORDONED_TARGETS), "plan {{plan}}: cordoned targets"),
             query(most(TunerMetric.PLAN_EXECUTOR_FAILED), "no plan proceeds: internal error"),
             query(most(TunerMetric.PLANS_STATE_UNKNOWN), "no plan proceeds: cluster not readable"),
             alert="ReassignmentPlansNotExecuted",
@@ -312,6 +310,17 @@ def plans() -> list[timeseries.Panel]:
         )
         .min(0)
         .axis_soft_max(1),
+        from_here_on(
+            lines(
+                "Cordoned targets of plans",
+                "Cordoned brokers on which a plan adds replicas. Above 0, these steps do not start until the cordon is lifted.",
+                COUNT,
+                query(per("plan", TunerMetric.PLAN_CORDONED_TARGETS), "plan {{plan}}"),
+                alert="PlanTargetCordoned",
+                axis="brokers",
+            ).min(0),
+            1,
+        ),
     ]
 
 

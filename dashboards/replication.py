@@ -144,14 +144,17 @@ def by_broker() -> list[timeseries.Panel]:
             query(most(TunerMetric.LEADERS_DISPLACED), "partitions"),
             query(grown(TunerMetric.LEADERSHIP_DECISIONS, by="action, reason"), "{{action}}: {{reason}}"),
         ).min(0),
-        lines(
-            "Cordoned log directories",
-            "Log directories that take no new replicas (`cordoned.log.dirs`, Kafka 4.3 or newer), by broker and owner. No "
-            "data: none.",
-            COUNT,
-            query(per("broker, owner", TunerMetric.CORDONED_LOG_DIRS), "broker {{broker}} ({{owner}})"),
-            alert="LogDirsCordoned",
-        ).min(0),
+        from_here_on(
+            lines(
+                "Cordoned log directories",
+                "Log directories that take no new replicas (`cordoned.log.dirs`, Kafka 4.3 or newer), by broker and owner. No "
+                "data: none.",
+                COUNT,
+                query(per("broker, owner", TunerMetric.CORDONED_LOG_DIRS), "broker {{broker}} ({{owner}})"),
+                alert="LogDirsCordoned",
+            ).min(0),
+            1,
+        ),
     ]
 
 
