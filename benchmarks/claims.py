@@ -236,6 +236,14 @@ CLAIMS: Mapping[str, tuple[Claim, ...]] = {
         Claim("produce p99 while recovering, static throttle of 50 %, ms", _recovery("static-50", "recovering_p99_ms")),
         Claim("throttle settings left behind", _recovery(ACT, "keys_left"), at_most=0.0),
     ),
+    "elections": (
+        Claim("produce p99 while leaders return, rheostat's elections, ms", _key("policies", "rheostat", "p99_ms")),
+        Claim("produce p99 while leaders return, Kafka's own, ms", _key("policies", "kafka", "p99_ms")),
+        Claim("the same, rheostat ÷ Kafka", _key("ratio", "p99_ms")),
+        Claim("worst ten seconds, rheostat ÷ Kafka", _key("ratio", "worst_p99_ms")),
+        Claim("all leaders are back, rheostat's elections, s", _key("policies", "rheostat", "elections_s")),
+        Claim("all leaders are back, Kafka's own, s", _key("policies", "kafka", "elections_s")),
+    ),
     "creation": (
         *(
             Claim(f"{size:,} partitions on a broker: {what}, s", _of_creation(size, key))

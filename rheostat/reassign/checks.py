@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
+from rheostat.plan.blocked_copies import blocked_copy_texts
 from rheostat.reassign.cordon_checks import cordon_violations, open_disks
 from rheostat.reassign.plan_input import PlanChanges, PlanClusterState
 from streaming.shared.contract import Side
@@ -74,6 +75,7 @@ def check_plan(
         *_factor_changes(changes, may_change_factor),
         *_offline_targets(changes, cluster),
         *cordon_violations(changes, cluster),
+        *_blocked_copies(changes, cluster),
         *_exceeded_limits(changes, cluster, limits, active_plans),
         *_full_disks(added_bytes, cluster),
     ]
@@ -82,6 +84,12 @@ def check_plan(
     notes = [*_waits(changes, cluster), *_fewer_racks(changes, cluster), *_nearly_full_disks(added_bytes, cluster)]
     duration = _describe_duration(bound, expected_s, rate_bytes_per_s_max, has_objective=has_objective)
     return CheckResult(tuple(violations), tuple(notes), bound, expected_s, duration)
+
+
+def _blocked_copies(changes: PlanChanges, cluster: PlanClusterState) -> list[str]:
+    added = {key: {*p.target} - {*p.original_replicas} for key, p in changes.partitions.items()}
+    leaders = {key: cluster.layout.partitions[key].leader for key in cluster.blocked_copies}
+    return blocked_copy_texts(cluster.blocked_copies, added, leaders)
 
 
 def list_transitions(changes: PlanChanges, cluster: PlanClusterState) -> list[PartitionTransition]:

@@ -18,6 +18,7 @@ from streaming.shared.cordons import BrokerCordon
 from streaming.shared.kafka.cluster import ClusterError, Unreachable
 from streaming.shared.kafka.cordons import read_known_cordons
 from streaming.shared.kafka.reassignments import Disk, ReassignmentClient
+from streaming.shared.kafka.tiered import copies_that_cannot_begin, tiered_topics
 from streaming.shared.kafka.versions import BrokerVersion
 from streaming.shared.lease import lease_group
 from tuner.core.reassignment_plan import OriginalTopic, PlanPartition, TopicPartition
@@ -39,6 +40,8 @@ class PlanClusterState:
     min_in_sync: Mapping[str, int] = field(default_factory=dict)  # By topic of the plan; 1 for a topic that is missing.
     cordons: Mapping[int, BrokerCordon] = field(default_factory=dict)
     versions: Mapping[int, BrokerVersion | ClusterError] = field(default_factory=dict)
+    # Brokers on which a new replica of a tiered partition cannot begin to copy.
+    blocked_copies: Mapping[TopicPartition, frozenset[int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +113,16 @@ def read_cluster_state(
         min_in_sync=min_in_sync,
         cordons=read_known_cordons(client, layout.brokers),
         versions=client.broker_versions(layout.brokers),
+        blocked_copies=_read_blocked_copies(client, layout, topics),
     )
+
+
+def _read_blocked_copies(
+    client: ReassignmentClient, layout: ClusterLayout, topics: Collection[str]
+) -> dict[TopicPartition, frozenset[int]]:
+    tiered = tiered_topics(client, topics & layout.topics.keys())
+    leaders = {key: state.leader for key, state in layout.partitions.items() if key[0] in tiered}
+    return copies_that_cannot_begin(client, layout.brokers, leaders)
 
 
 def _read_write_rates(

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from rheostat.config.settings import Settings
 from rheostat.console.countdown import count_down
 from rheostat.errors import BadInputError, CommandError, UnreachableError
+from rheostat.plan.blocked_copies import blocked_copy_texts
 from rheostat.plan.estimate.sources import (
     EstimateFigures,
     EstimateInputs,
@@ -24,7 +25,7 @@ from rheostat.plan.estimate.sources import (
 from rheostat.plan.write_rates import WATCHING, estimate_write_rates, read_broker_signals
 from rheostat.run.services import probe
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError, PartitionState, Unreachable
-from streaming.shared.kafka.tiered import leaders_without_upload_offsets, tiered_topics, with_copied_bytes
+from streaming.shared.kafka.tiered import copies_that_cannot_begin, tiered_topics, with_copied_bytes
 from streaming.shared.kafka_names import (
     QUOTA_SAMPLE_S,
     QUOTA_SAMPLE_S_DEFAULT,
@@ -124,7 +125,7 @@ def _read(
 
     tiered = tiered_topics(client, {t.topic for t in targets})
     copied = _copied_sizes(client, sizes, states, targets, tiered)
-    notes += _unknown_upload_notes(client, states, [t for t in targets if t.topic in tiered])
+    notes += _blocked_copy_notes(client, brokers, states, [t for t in targets if t.topic in tiered])
     planned = tuple(
         _plan_partition(states[(t.topic, t.partition)], t, copied, rates[(t.topic, t.partition)]) for t in targets
     )
@@ -185,23 +186,21 @@ def _copied_sizes(
     return _LogSizes(sizes.at_s, {**sizes.by_broker, **known})
 
 
-def _unknown_upload_notes(
-    client: ClusterClient, states: Mapping[TopicPartition, PartitionState], targets: Sequence[Target]
+def _blocked_copy_notes(
+    client: ClusterClient,
+    brokers: Sequence[int],
+    states: Mapping[TopicPartition, PartitionState],
+    targets: Sequence[Target],
 ) -> tuple[str, ...]:
-    """Returns a note for each leader that does not tell what is uploaded, as in a rolling upgrade.
+    """Returns a note about tiered partitions whose copy cannot begin, as in a rolling upgrade.
 
     Args:
         targets: of tiered topics.
     """
-    moved = {(t.topic, t.partition): (states[(t.topic, t.partition)], t) for t in targets}
-    new_replicas = {key: {*target.replicas} - {*state.replicas} for key, (state, target) in moved.items()}
-    leaders = {key: state.leader for key, (state, _) in moved.items()}
-    unknown = leaders_without_upload_offsets(client, {k: b for k, b in new_replicas.items() if b}, leaders)
-    return tuple(
-        f"broker {leader} does not tell which part of {join_names([f'{topic}-{n}' for topic, n in keys], 3)} is uploaded (KIP-1023 "
-        "needs Kafka 4.2 or newer on the leader), so the whole local log counts, and the move may end sooner."
-        for leader, keys in sorted(unknown.items())
-    )
+    leaders = {(t.topic, t.partition): states[(t.topic, t.partition)].leader for t in targets}
+    blocked = copies_that_cannot_begin(client, brokers, leaders)
+    added = {(t.topic, t.partition): {*t.replicas} - {*states[(t.topic, t.partition)].replicas} for t in targets}
+    return tuple(f"{text}." for text in blocked_copy_texts(blocked, added, leaders))
 
 
 def _plan_partition(

@@ -145,21 +145,27 @@ def new_replica_bytes(
     return dict(sizes) | {key: log.size_bytes - copied_bytes(log, FollowerLog()) for key, log in logs.items()}
 
 
-def leaders_without_upload_offsets(
-    client: TieredClient, new_replicas: Mapping[TopicPartition, Collection[int]], leaders: Mapping[TopicPartition, int]
-) -> dict[int, list[TopicPartition]]:
-    """Returns the partitions whose new replicas skip what is uploaded, and whose leader does not tell what is, by leader.
+def copies_that_cannot_begin(
+    client: TieredClient, brokers: Iterable[int], leaders: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, frozenset[int]]:
+    """Returns the brokers on which a new replica cannot begin to copy, by partition.
+
+    A broker with KIP-1023 asks the leader for the first offset that is not uploaded yet. A leader before Kafka 4.2 does not know
+    this request, and the broker repeats it without end. If no part of the log is only in the remote storage, it does not ask.
 
     Args:
-        new_replicas: the brokers that get replicas of tiered partitions.
+        brokers: brokers that may get replicas.
+        leaders: leader of each partition; only partitions of tiered topics.
     """
-    skipping = _skipping(client, {broker for brokers in new_replicas.values() for broker in brokers})
+    skipping = frozenset(_skipping(client, brokers)) if leaders else frozenset()
     led: _Replicas = {}
-    for key, brokers in new_replicas.items():
-        if not skipping.isdisjoint(brokers):
-            led.setdefault(leaders[key], []).append(key)
+    for key, leader in leaders.items():
+        if skipping and leader >= 0:
+            led.setdefault(leader, []).append(key)
     answers = client.pending_upload_offsets(led) if led else {}
-    return {leader: sorted(led[leader]) for leader, answer in answers.items() if isinstance(answer, ClusterError)}
+    refusing = {leader: led[leader] for leader, answer in answers.items() if isinstance(answer, ClusterError)}
+    starts = _known(client.local_start_offsets(refusing)) if refusing else {}
+    return {key: skipping for keys in refusing.values() for key in keys if starts.get(key, 0) > 0}
 
 
 def _local_logs(

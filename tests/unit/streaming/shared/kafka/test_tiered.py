@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
 
 from streaming.shared.kafka.tiered import (
-    leaders_without_upload_offsets,
+    copies_that_cannot_begin,
     new_replica_bytes,
     tiered_topics,
     with_copied_bytes,
@@ -154,11 +154,13 @@ def test_new_replica_copies_the_local_log_or_what_is_not_uploaded() -> None:
     assert new_replica_bytes(skipping, sizes, {KEY: 1, plain: 2}) == {KEY: 20 * MB, plain: 7 * MB}
 
 
-def test_leader_that_does_not_tell_what_is_uploaded_is_named() -> None:
+def test_copy_from_a_leader_that_does_not_know_the_request_cannot_begin() -> None:
     old, new = Cluster(skips={3: "true"}), Cluster(skips={3: "true"}, pending_upload=9_800)
-    assert leaders_without_upload_offsets(old, {KEY: {3}}, {KEY: 1}) == {1: [KEY]}
-    assert leaders_without_upload_offsets(new, {KEY: {3}}, {KEY: 1}) == {}
-    assert leaders_without_upload_offsets(old, {KEY: {2}}, {KEY: 1}) == {}, "broker 2 copies the whole local log"
+    assert copies_that_cannot_begin(old, [1, 2, 3], {KEY: 1}) == {KEY: frozenset({3})}
+    assert copies_that_cannot_begin(new, [1, 2, 3], {KEY: 1}) == {}
+    assert copies_that_cannot_begin(old, [1, 2], {KEY: 1}) == {}, "broker 2 copies the whole local log"
+    assert copies_that_cannot_begin(replace(old, start=0), [1, 2, 3], {KEY: 1}) == {}, "the whole log is local"
+    assert copies_that_cannot_begin(old, [1, 2, 3], {}) == {}
 
 
 def test_new_replica_of_a_silent_leader_copies_its_size() -> None:
