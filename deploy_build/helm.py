@@ -55,9 +55,18 @@ class Rendering:
         return [load_yaml(text) for text in self.texts()]
 
 
+# The fast loader where it is there: the dashboards are half a megabyte.
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
 def load_yaml(text: str) -> Any:
-    """Returns the value of a YAML text, read by the fast loader where it is there: the dashboards are half a megabyte."""
-    return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    """Returns the value of a YAML text."""
+    return yaml.load(text, Loader=_LOADER)
+
+
+def load_yaml_documents(text: str) -> list[Any]:
+    """Returns the value of each document in a YAML text."""
+    return list(yaml.load_all(text, Loader=_LOADER))
 
 
 def helm_is_here() -> bool:

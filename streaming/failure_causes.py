@@ -22,8 +22,9 @@ from streaming.sources import Feed
 _SPARK_VERSION = version("pyspark")
 _SHOWN_CHARS_MAX = 300  # Longest quote of a Spark message, which may contain a whole plan.
 
-# Texts of TokenLogin.java and of ``sources.kafka_options``. The next token, or a corrected file, heals the stream.
-_NO_TOKEN = ("the token file ", "the token in ", "cannot log in at ")
+# Texts of TokenLogin.java, of ``sources.kafka_options`` and of rheostat's own Kafka clients. The next token or ticket, or a
+# corrected file, heals the stream.
+_NO_TOKEN = ("the token file ", "the token in ", "cannot log in at ", "LoginError: ")
 
 _UNREACHABLE = (
     "node assignment",
@@ -56,6 +57,8 @@ _NO_OPTION = (
 )
 _JAVA_MARKS = (*_NO_MEMORY, *_NO_ADDRESS, *_NO_OPTION, "UnsupportedClassVersionError")
 _LOGIN_REFUSED = ("SaslAuthentication", "SslAuthentication")
+# Java's Kerberos login, and the Kerberos exchange with a broker. Other logins of Kafka use the first exception too.
+_KERBEROS = ("LoginException", "GSSException")
 _ACCESS_DENIED = (
     *_LOGIN_REFUSED,
     "AuthorizationException",
@@ -107,18 +110,20 @@ def is_unreachable(report: str) -> bool:
 
 
 def may_heal(report: str, connections: Iterable[KafkaSettings]) -> bool:
-    """Returns whether a query that has run died of a cause that may end by itself: Kafka was unreachable, or a token had expired.
+    """Returns whether a query that has run died of a cause that may end by itself.
+
+    Such causes are: Kafka was unreachable, a token had expired, or Kerberos gave no ticket.
 
     Args:
         connections: the connections of the query.
     """
-    uses_tokens = any(connection.sasl_mechanism == "OAUTHBEARER" for connection in connections)
-    return is_unreachable(report) or (uses_tokens and _mentions(report, _LOGIN_REFUSED))
+    uses_tokens = any(connection.sasl_mechanism in ("OAUTHBEARER", "GSSAPI") for connection in connections)
+    return is_unreachable(report) or (uses_tokens and _mentions(report, (*_LOGIN_REFUSED, *_KERBEROS)))
 
 
 def may_be_caused_by_record(report: str) -> bool:
     """Returns whether a record may have killed the query, that is, no cause in its environment is known."""
-    return not _mentions(report, (*_UNREACHABLE, *_ACCESS_DENIED, *_MISSING, *_CHECKPOINT, *_MACHINE))
+    return not _mentions(report, (*_UNREACHABLE, *_ACCESS_DENIED, *_KERBEROS, *_MISSING, *_CHECKPOINT, *_MACHINE))
 
 
 def explain_start_failure(error: Exception, last_words: str, settings: StreamSettings) -> str:
@@ -218,6 +223,23 @@ def _java_cause(report: str, settings: StreamSettings) -> str | None:
     )
 
 
+def _kerberos_cause(report: str, connections: Iterable[KafkaSettings]) -> str | None:
+    """Returns the message about a login of Java that Kerberos refused; None if Kerberos is not used, or not the cause."""
+    kerberos = next((one for one in connections if one.uses_kerberos), None)
+    # The last line has the innermost cause.
+    line = next((text for text in reversed(report.splitlines()) if _mentions(text, _KERBEROS)), None)
+    if kerberos is None or line is None or _mentions(report, _NO_TOKEN):
+        return None
+    principal, keytab = kerberos.sasl_kerberos_principal, kerberos.sasl_kerberos_keytab
+    source = (
+        f"has a key of {principal} in {keytab}" if keytab else "has a ticket cache that kinit has written to a file"
+    )
+    return (
+        "Spark cannot log in with Kerberos: check that the KDC answers, and that each machine of Spark has a krb5.conf and "
+        f"{source}. Java says: {line.strip()[:_SHOWN_CHARS_MAX]}"
+    )
+
+
 def explain_death(
     report: str, kafka_: KafkaSettings, topics: Topics, settings: StreamSettings, feeds: Sequence[Feed] = ()
 ) -> str:
@@ -232,8 +254,10 @@ def explain_death(
         return _no_master_message(settings)
     if isinstance(settings.checkpoint_dir, HadoopFolder) and _mentions(report, _FILE_SYSTEM):
         return f"The stream processor died. {storage.hadoop_message(settings, first_line(report), is_denied=False)}"
+    if (kerberos_cause := _kerberos_cause(report, [kafka_, *(feed.kafka for feed in feeds)])) is not None:
+        return f"The stream processor died: {kerberos_cause}"
     causes = (
-        (_NO_TOKEN, "there is no password or token for Kafka"),
+        (_NO_TOKEN, "there is no password, token or ticket for Kafka"),
         (_LOGIN_REFUSED, "Kafka refuses the credentials of kafka in the settings, or a token has expired"),
         (
             ("AuthorizationException", "AuthorizationFailed", "MissingPermission"),

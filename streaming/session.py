@@ -164,7 +164,9 @@ class SparkCluster:
             "spark.executor.memory": f"{self.executor_memory_mb}m",
             "spark.executor.cores": str(self.executor_cores),
             # The formats' expressions are deep and deserialized recursively.
-            "spark.executor.extraJavaOptions": f"-Xss8m -XX:+UseSerialGC {_EXIT_WHEN_FULL} -Duser.timezone=UTC",
+            "spark.executor.extraJavaOptions": " ".join(
+                ("-Xss8m", "-XX:+UseSerialGC", _EXIT_WHEN_FULL, "-Duser.timezone=UTC", *_kerberos_options())
+            ),
         }
 
 
@@ -318,7 +320,7 @@ def _java_options(options: SparkOptions) -> str:
 
 
 def _fixed_java_options(options: SparkOptions) -> tuple[str, ...]:
-    """Returns the options of the driver's JVM that name no file."""
+    """Returns the options of the driver's JVM that name no file of the session."""
     return (
         _EXIT_WHEN_FULL,
         # Stopping a query serializes its plan recursively, which overflows the default stack.
@@ -329,7 +331,14 @@ def _fixed_java_options(options: SparkOptions) -> tuple[str, ...]:
         f"-XX:ParallelGCThreads={options.cores}",
         *_COMPILERS[options.compiler],
         "-Duser.timezone=UTC",
+        *_kerberos_options(),
     )
+
+
+def _kerberos_options() -> tuple[str, ...]:
+    """Returns the option of a JVM for the file that KRB5_CONFIG names. Java does not read this variable of the Kerberos library."""
+    first_file = os.environ.get("KRB5_CONFIG", "").partition(os.pathsep)[0]
+    return (f'"-Djava.security.krb5.conf={first_file}"',) if first_file else ()
 
 
 def _write_pools(local_dir: Path, cores: int) -> Path:

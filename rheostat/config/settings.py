@@ -133,13 +133,14 @@ class Settings(BaseModel):
                     f"machine fetches: set {key}.sasl_oauth_token_file, a file that exists on all of these machines"
                 )
         connections += [(f"clusters.{name}.kafka", entry.kafka) for name, entry in self.clusters.items()]
-        keytabs = [(key, kafka.sasl_kerberos_keytab) for key, kafka in connections if kafka.uses_kerberos]
-        for key, keytab in keytabs:
-            if keytab != keytabs[0][1]:
-                raise ValueError(
-                    f"{key}.sasl_kerberos_keytab differs from that of {keytabs[0][0]}, but the Kerberos library has one keytab for "
-                    "a whole process: use the same keytab, with one principal for all clusters"
-                )
+        logins = [(key, kafka) for key, kafka in connections if kafka.uses_kerberos]
+        for name in ("sasl_kerberos_keytab", "sasl_kerberos_principal"):
+            for key, kafka in logins:
+                if getattr(kafka, name) != getattr(logins[0][1], name):
+                    raise ValueError(
+                        f"{key}.{name} differs from that of {logins[0][0]}, but the Kerberos library has one ticket cache for a "
+                        "whole process: use the same keytab, with one principal for all clusters"
+                    )
         own_topics = self.topic_names()
         for i, source in enumerate(self.stream.sources):
             if source.kafka is None and source.topic in astuple(own_topics):

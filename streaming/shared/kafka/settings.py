@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from typing import Any, Literal
 
@@ -10,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, m
 
 from streaming.shared.addresses import is_https_or_local
 from streaming.shared.kafka.access_tokens import TokenEndpoint, TokenFile, TokenProvider
-from streaming.shared.kafka.mechanisms import WITH_PASSWORD
+from streaming.shared.kafka.mechanisms import WITH_PASSWORD, KeytabLogin
 from streaming.shared.kafka.secrets import SecretFile, check_readable
 from streaming.shared.kafka.token_source import ClientTokens, java_token_file
 from streaming.shared.unit_settings import Seconds
@@ -212,10 +211,10 @@ class KafkaSettings(BaseModel):
             config["sasl_oauth_token_provider"] = ClientTokens(self._token_origin())
         elif self.uses_sasl:
             config["sasl_kerberos_service_name"] = self.sasl_kerberos_service_name
-            if self.sasl_kerberos_keytab is not None:
-                # The Kerberos library has no other way to name a keytab. The tickets stay in this process's memory.
-                os.environ["KRB5_CLIENT_KTNAME"] = self.sasl_kerberos_keytab
-                os.environ["KRB5CCNAME"] = "MEMORY:rheostat"
+            if self.sasl_kerberos_principal is not None and self.sasl_kerberos_keytab is not None:
+                config["sasl_kerberos_service_name"] = KeytabLogin(
+                    self.sasl_kerberos_service_name, self.sasl_kerberos_principal, self.sasl_kerberos_keytab
+                )
         for name in _TLS_FILES:
             if getattr(self, name) is not None:
                 config[name] = getattr(self, name)

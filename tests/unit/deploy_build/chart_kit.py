@@ -100,7 +100,8 @@ def releases() -> dict[str, Release]:
         },
     }  # fmt: skip
     made = {name: Release(values=merged(KAFKA, one)) for name, one in values.items()}
-    long_name = "the-longest-name-of-a-release-that-helm-takes-has-53-c"[:53]
+    long_name = "the-longest-name-of-a-release-that-helm-takes-has-53c"
+    assert len(long_name) == 53
     return {**made, "long release": Release(name=long_name, values=merged(KAFKA, monitoring)),
             "second release": Release(name="rheostat-east", values=merged(KAFKA, monitoring))}  # fmt: skip
 

@@ -79,6 +79,26 @@ def test_command_line_has_only_settings_that_the_launcher_needs() -> None:
 
 
 @pytest.mark.parametrize(
+    ("variable", "option"),
+    [
+        ("/etc/k.conf", '"-Djava.security.krb5.conf=/etc/k.conf"'),
+        ("/a b:/c", '"-Djava.security.krb5.conf=/a b"'),
+        ("", ""),
+    ],
+)
+def test_every_jvm_gets_the_kerberos_file_of_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str, option: str
+) -> None:
+    monkeypatch.setenv("KRB5_CONFIG", variable)
+    options = SparkOptions("a", tmp_path, cores=2, cluster=SparkCluster("spark://a:7077", "h"))
+    settings = session._session_settings([], options)
+    for name in ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions"):
+        assert option in settings[name]
+        assert ("krb5" in settings[name]) is bool(option)
+    assert option in session.submit_settings([], options)["spark.driver.extraJavaOptions"]
+
+
+@pytest.mark.parametrize(
     ("name", "value", "hidden"),
     [
         ("spark.authenticate.secret", "hush", True),

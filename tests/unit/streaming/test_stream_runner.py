@@ -19,7 +19,7 @@ from structlog.testing import capture_logs
 from streaming import checkpoint_lock, runner
 from streaming.checkpoint_location import HadoopFolder
 from streaming.errors import StreamError
-from streaming.failure_causes import explain_death, is_unreachable, may_heal
+from streaming.failure_causes import explain_death, is_unreachable, may_be_caused_by_record, may_heal
 from streaming.formats.common import Source
 from streaming.formats.registry import FORMATS
 from streaming.pipeline import reject_slots
@@ -144,6 +144,41 @@ def test_refused_login_may_heal_only_with_tokens() -> None:
         "Unreachable: cannot log in at h:1: kafka.sasl_oauth_…",
     ):
         assert may_heal(text, [tokens])
+
+
+KERBEROS = KafkaSettings(
+    bootstrap_servers="h:1",
+    security_protocol="SASL_PLAINTEXT",
+    sasl_mechanism="GSSAPI",
+    sasl_kerberos_principal="rheostat@TEST",
+    sasl_kerberos_keytab="/etc/a.keytab",
+)
+
+
+@pytest.mark.parametrize(
+    "cause",
+    [
+        "javax.security.auth.login.LoginException: Connection refused",
+        "org.ietf.jgss.GSSException: No valid credentials provided (Mechanism level: Fail to create credential.)",
+    ],
+)
+def test_refused_kerberos_login_of_java_is_named_and_may_heal(cause: str) -> None:
+    report = f"StreamingQueryException: [STREAM_FAILED] Failed to create new KafkaAdminClient\n\tat a.b\nCaused by: {cause}\n\t... 9 more"
+    settings = StreamSettings(checkpoint_dir=Path("/state"))
+    message = explain_death(report, KERBEROS, TOPICS, settings)
+    assert "has a krb5.conf and has a key of rheostat@TEST in /etc/a.keytab" in message
+    assert message.endswith(f"Java says: Caused by: {cause}")
+    assert "krb5.conf" not in explain_death(report, KAFKA, TOPICS, settings), "another login has the same exception"
+    assert may_heal(report, [KERBEROS])
+    assert not may_heal(report, [KAFKA])
+    assert not may_be_caused_by_record(report)
+
+
+def test_refused_kerberos_login_of_python_is_named() -> None:
+    report = "Unreachable: cannot describe the cluster at h:1: LoginError: kafka.sasl_mechanism GSSAPI: the Kerberos login failed: x"
+    message = explain_death(report, KERBEROS, TOPICS, StreamSettings(checkpoint_dir=Path("/state")))
+    assert message.startswith("The stream processor died: there is no password, token or ticket for Kafka.")
+    assert may_heal(report, [KERBEROS])
 
 
 def test_feeds_start_with_own_topic_and_join_similar_sources() -> None:

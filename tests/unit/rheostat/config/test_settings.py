@@ -245,7 +245,7 @@ def test_token_endpoint_is_refused_with_executors_on_other_machines() -> None:
     assert parse_settings(GOOD, "f.yaml", oauth | {"RHEOSTAT_KAFKA__SASL_OAUTH_TOKEN_FILE": "/token"}).kafka.uses_sasl
 
 
-def test_second_keytab_is_refused() -> None:
+def test_second_keytab_or_principal_is_refused() -> None:
     kerberos = {"security_protocol": "SASL_SSL", "sasl_mechanism": "GSSAPI", "sasl_kerberos_principal": "rheostat@TEST"}
     own = {f"RHEOSTAT_KAFKA__{key.upper()}": value for key, value in kerberos.items()}
     own |= {"RHEOSTAT_KAFKA__SASL_KERBEROS_KEYTAB": "/etc/a.keytab"}
@@ -257,6 +257,8 @@ def test_second_keytab_is_refused() -> None:
     for other in ({**kerberos, "sasl_kerberos_keytab": "/etc/b.keytab"}, {**kerberos, "sasl_kerberos_principal": None}):
         said = fault(GOOD, with_source(**other))
         assert "stream.sources[0].kafka.sasl_kerberos_keytab differs from that of kafka" in said
+    other = {**kerberos, "sasl_kerberos_principal": "other@TEST", "sasl_kerberos_keytab": "/etc/a.keytab"}
+    assert "stream.sources[0].kafka.sasl_kerberos_principal differs" in fault(GOOD, with_source(**other))
     same = parse_settings(GOOD, "f.yaml", with_source(**kerberos, sasl_kerberos_keytab="/etc/a.keytab"))
     assert same.stream.sources[0].kafka is not None
     assert parse_settings(GOOD, "f.yaml", with_source()).kafka.uses_kerberos

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, ClassVar
 
 import pytest
 from kafka.net.sasl import get_sasl_mechanism
@@ -13,6 +16,7 @@ from pydantic import ValidationError
 from streaming.errors import StreamError
 from streaming.shared.kafka import KafkaSettings
 from streaming.shared.kafka.cluster import Unreachable
+from streaming.shared.kafka.mechanisms import KeytabLogin
 from streaming.shared.kafka.secrets import LoginError
 from streaming.shared.kafka.settings import PemError
 from streaming.sources import kafka_options
@@ -185,12 +189,34 @@ def test_java_gets_the_keytab_or_the_ticket_cache() -> None:
 
 def test_kerberos_error_becomes_a_login_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the package gssapi, with it, and without a ticket."""
-    monkeypatch.setenv("KRB5_CLIENT_KTNAME", "")
-    monkeypatch.setenv("KRB5CCNAME", "")
-    settings = login("GSSAPI", sasl_kerberos_principal="rheostat@TEST", sasl_kerberos_keytab="/missing")
-    with pytest.raises(LoginError, match=r"kafka\.sasl_mechanism GSSAPI") as raised:
-        get_sasl_mechanism("GSSAPI")(host="h", **settings.kafka_python_arguments())
-    assert "\n" not in str(raised.value)
+    monkeypatch.setenv("KRB5CCNAME", "/missing")
+    with_keytab = login("GSSAPI", sasl_kerberos_principal="rheostat@TEST", sasl_kerberos_keytab="/missing")
+    for settings in (with_keytab, login("GSSAPI")):
+        with pytest.raises(LoginError, match=r"kafka\.sasl_mechanism GSSAPI") as raised:
+            get_sasl_mechanism("GSSAPI")(host="h", **settings.kafka_python_arguments())
+        assert "\n" not in str(raised.value)
+        assert "Major" not in str(raised.value)
+
+
+def test_keytab_login_uses_the_given_principal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A keytab may have keys of several principals. kafka-python logs in as the one of the ticket cache."""
+
+    class Library:
+        NameType = SimpleNamespace(kerberos_principal="principal")
+        Name = staticmethod(lambda text, kind: (text, kind))
+        acquired: ClassVar[list[tuple[Any, dict[str, str]]]] = []
+
+        @classmethod
+        def Credentials(cls, *, name: Any, usage: str, store: dict[str, str]) -> None:  # noqa: N802 - the library's name
+            assert usage == "initiate"
+            cls.acquired.append((name, store))
+
+    monkeypatch.setitem(sys.modules, "gssapi", Library)
+    monkeypatch.setenv("KRB5CCNAME", "other")
+    KeytabLogin("kafka", "rheostat@TEST", "/k").get_ticket()
+    ((name, store),) = Library.acquired
+    assert name == ("rheostat@TEST", "principal")
+    assert store == {"client_keytab": "/k", "ccache": os.environ["KRB5CCNAME"]}
 
 
 def test_secrets_are_hidden_in_texts() -> None:
