@@ -65,7 +65,7 @@ def test_java_client_logs_in_with_the_keytab(kerberos_lab: Lab, kerberos: Kerber
         ),
         (
             {"sasl_kerberos_principal": STRANGER},
-            r"GSSAPI: the Kerberos login as stranger@TEST failed \(the keytab /.*/rheostat\.keytab must have a key of this principal, and",
+            r"GSSAPI: the Kerberos login as stranger@TEST, whose key must be in /.*/rheostat\.keytab, failed",
         ),
     ],
 )
@@ -83,6 +83,6 @@ def test_absent_kdc_is_named(kerberos_lab: Lab, kerberos: Kerberos) -> None:
     finally:
         kerberos.start()
     assert found.outcome is ProbeOutcome.NO_CREDENTIALS, found
-    assert re.search(r"login as another@TEST failed .*: Cannot contact any KDC for realm 'TEST'", found.text), (
+    assert re.search(r"login as another@TEST, .* failed: Cannot contact any KDC for realm 'TEST'", found.text), (
         found.text
     )
