@@ -97,7 +97,7 @@ class LargeTuner:
         quotas = metrics_extras.quotas(CLUSTER, now_ms(1))
         self._plans, self._turns = PlanStatusStore(CLUSTER), metrics_extras.turns()
         weeks = WeekStore(CLUSTER)
-        fill_past(weeks, self._past, now_ms(1))
+        fill_past(weeks, self._past, brokers, now_ms(1))
         app = make_app(
             ApiState(self._observers, quotas, self._plans, weeks=weeks, journal=self._past),
             make_registry(board, quotas, plans=self._plans),

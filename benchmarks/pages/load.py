@@ -27,6 +27,9 @@ PATHS = (
     "/api/v1/decisions?limit=20",
     "/api/v1/decisions/{id}",
     "/api/v1/plans",
+    "/api/v1/plan-history",
+    "/api/v1/plan-history/benchmark",
+    "/api/v1/plan-history/benchmark/partitions?sort=size&limit=50",
     "/api/v1/reasons",
     "/api/v1/moves/partitions?limit=50",
     "/api/v1/history?broker=7&broker=9",
@@ -36,6 +39,8 @@ PATHS = (
     "/page/decisions",
     "/page/decision/{id}",
     "/page/broker/7",
+    "/page/plan/benchmark",
+    "/page/plan/benchmark/partitions?find=topic-1",
     "/readyz",
 )
 SCRAPED = "/metrics"

@@ -128,7 +128,13 @@ def run_reassign(config: Path, request: ReassignRequest) -> int:
     confirm([*_describe_changes(changes, result, constraints), order, *start.lines], yes=request.yes, word=word)
     with EmbeddedService(config if request.standalone else None, other_tuners=cluster.tuners) as service:
         head = plan_store.submit_plan(
-            settings, changes.partitions, request.limits, request.throttle, start.not_before_ms, changes.cordon
+            settings,
+            changes.partitions,
+            request.limits,
+            request.throttle,
+            start.not_before_ms,
+            changes.cordon,
+            result.expected_s,
         )
         print_line(
             f"Plan {head.id} is on record: {_count_text(len(changes.partitions), 'partition')}.{start.advice(head.id)}"

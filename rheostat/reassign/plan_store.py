@@ -211,6 +211,7 @@ def submit_plan(
     throttle: PlanThrottle | None = None,
     not_before_ms: int = 0,
     cordon: Sequence[int] = (),
+    expected_s: float | None = None,
 ) -> PlanHead:
     """Writes a new plan, and returns its head. The head is written last, because readers ignore parts without a head.
 
@@ -218,6 +219,7 @@ def submit_plan(
         throttle: requested with the plan; None: the ceiling of the tuner applies.
         not_before_ms: when the plan starts (epoch); 0: at once.
         cordon: the brokers that the tuner cordons before the first step.
+        expected_s: the estimated duration; None: not known.
 
     Raises:
         CommandError, UnreachableError: the plan was not recorded, or it is not known whether it was.
@@ -237,6 +239,7 @@ def submit_plan(
         throttle=throttle or PlanThrottle(),
         not_before_ms=not_before_ms,
         cordon=tuple(cordon),
+        expected_s=expected_s,
     )
     with _open_sender(settings) as sender:
         try:

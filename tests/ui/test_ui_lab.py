@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 from kafka.admin import NewTopic
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Error, Page, expect
 from ui_kit import OPERATE_TOKEN, Seat
 
 from rheostat.lab.cluster import Lab, LabSpec
@@ -29,6 +29,30 @@ def until(what: str, probe: Callable[[], bool], supervisor: Supervisor, limit_s:
         supervisor.check()
         assert time.monotonic() < deadline_s, what
         time.sleep(0.3)  # Between two looks at what is waited for.
+
+
+def _look_at_the_history(page: Page, port: int, supervisor: Supervisor) -> None:
+    """Checks that the history of the broker, after a restart of all processes, has what the earlier tuner did."""
+
+    def has_begun() -> bool:
+        try:
+            page.goto(f"http://127.0.0.1:{port}/brokers/1?last=1h")
+            expect(page.locator("#history-marks")).to_contain_text("fail-over", timeout=8_000)
+        except (Error, AssertionError):
+            return False  # Nothing listens on the port yet, or the new tuner waits for its lease.
+        return True
+
+    until("the new tuner is in the journal, and the page shows it", has_begun, supervisor, 240)
+    marks = page.locator("#history-marks")
+    expect(marks).to_contain_text("is paused, by order of operate token", timeout=30_000)
+    expect(marks).to_contain_text("the move onto broker 3 has stalled")
+    rates = page.evaluate("brokerHistory.answer().throttles.leader.bytes_per_s")
+    assert rates[0] == THROTTLE
+    assert max(rate for rate in rates if rate is not None) > THROTTLE
+    assert rates[-1] is None
+    marks.get_by_role("listitem").filter(has_text="has stalled").get_by_role("link").first.click()
+    expect(page.locator("#decision")).to_contain_text("What it would have taken to decide otherwise", timeout=30_000)
+    expect(page.locator("#decision")).to_contain_text("The drain of the move onto broker 3")
 
 
 @pytest.mark.campaign
@@ -119,5 +143,9 @@ def test_operator_watches_a_real_rescue_and_pauses_it(browser: Browser) -> None:
                 assert [said for said in seat.wrong if "401" not in said] == []
                 assert OPERATE_TOKEN not in log.read_text(errors="replace")
                 seat.close()
+                supervisor.stop()
+                supervisor = Supervisor(children_for(config, dry_run=False), log_to=log)
+                _look_at_the_history(page, port, supervisor)
+                assert seat.axe() == []
             finally:
                 supervisor.stop()

@@ -162,6 +162,19 @@ def test_page_follows_a_plan_from_first_to_last_step(browser: Browser, tmp_path:
             expect(shown).to_contain_text("No plan is active", timeout=30_000)
             expect(page.locator("#headline")).to_have_text("Nothing is moving.", timeout=30_000)
             parts.until("all is taken back", lambda: (s := parts.asked("/api/v1/status")) and s["throttles"] == 0, 90)
+            finished = plans.page.locator("#plan-history")
+            expect(finished).to_contain_text(f"{PARTITIONS} of {PARTITIONS}", timeout=60_000)
+            finished.get_by_role("link").first.click()
+            expect(plans.page.locator("#plan")).to_contain_text("Expected at the submission")
+            expect(plans.page.locator("#plan")).to_contain_text("the plan took")
+            expect(plans.page.locator("#partitions tbody tr")).to_have_count(PARTITIONS)
+            expect(plans.page.locator("#partitions")).not_to_contain_text("waiting")
+            plans.page.set_viewport_size({"width": 1280, "height": 1300})
+            take(plans, "page-plan")
+            assert plans.axe() == []
+            brokers.page.goto(f"http://127.0.0.1:{parts.port}/brokers/3?last=1h")
+            expect(brokers.page.locator("#history-marks li").first).to_be_visible(timeout=30_000)
+            assert brokers.axe() == []
             for seat in (*seats.values(), plans, brokers):
                 seat.close()
                 assert [said for said in seat.wrong if "401" not in said] == []

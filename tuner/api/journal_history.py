@@ -16,11 +16,12 @@ from typing import NamedTuple
 
 from streaming.shared.contract import Side
 from tuner.api.decisions import DecisionStore, EventRow, is_tick_number, number_of, throttles_of, time_of_number
+from tuner.api.plan_history import PlanHistory
 from tuner.api.rate_lines import RateLines, RatePoint
 from tuner.api.read_on_request import ReadOnRequest
 from tuner.control.throttle.decision import Reason
 from tuner.core.cluster import BrokerSide
-from tuner.journal.entries import ORDER, STEERING, Entry
+from tuner.journal.entries import ORDER, STEERING, STEP_OUTCOMES, STEPS, Entry
 from tuner.journal.term_entries import BEGIN_TERM, FOLLOW_SETTINGS, SettingsInForce, settings_of
 
 _DECISION_MARKS_MAX = 20_000
@@ -77,14 +78,16 @@ class JournalHistory(ReadOnRequest):
     """The history of one cluster. Thread-safe: the follower of the journal writes, the server reads.
 
     Attributes:
+        plans: the plans; take ``lock`` before each use.
         read_entries: reads so many records from an offset of the journal on; the follower sets it.
     """
 
     def __init__(self, cluster: str) -> None:
         super().__init__("the journal")
         self.cluster = cluster
+        self.plans = PlanHistory(cluster)
         self.read_entries: Callable[[int, int], Iterable[Entry]] = lambda _offset, _count: ()
-        self._lock = threading.Lock()
+        self.lock = threading.Lock()
         self._lines = RateLines()
         self._decisions: deque[HistoryMark] = deque(maxlen=_DECISION_MARKS_MAX)
         self._others: deque[HistoryMark] = deque(maxlen=_OTHER_MARKS_MAX)
@@ -99,7 +102,7 @@ class JournalHistory(ReadOnRequest):
 
     def add(self, entry: Entry, offset: int) -> None:
         """Adds an entry of the journal, in the order of the topic."""
-        with self._lock:
+        with self.lock:
             self._index_ms.append(entry.at_ms)
             self._index_offsets.append(offset)
             if len(self._index_ms) > _INDEX_MAX:
@@ -107,8 +110,15 @@ class JournalHistory(ReadOnRequest):
             self._first_ms = entry.at_ms if self._first_ms is None else min(self._first_ms, entry.at_ms)
             if entry.kind == STEERING and self._first_tick is None:
                 self._first_tick = entry
+            if entry.kind in (STEPS, STEP_OUTCOMES):
+                self.plans.add_entry(entry)
             self._add_rates(entry)
             self._add_mark(entry)
+
+    def apply_plan_record(self, key: bytes, value: bytes | None) -> None:
+        """Applies a record of the journal or of the orders topic. Records that are not about plans change nothing."""
+        with self.lock:
+            self.plans.apply(key, value)
 
     def _add_rates(self, entry: Entry) -> None:
         if entry.dry_run or entry.failure is not None:
@@ -162,12 +172,12 @@ class JournalHistory(ReadOnRequest):
 
     def rates(self, broker: int, side: Side, from_ms: int, to_ms: int, steps_max: int) -> list[RatePoint]:
         """Returns the rates of a throttle, as ``RateLines.points``."""
-        with self._lock:
+        with self.lock:
             return self._lines.points((broker, side), from_ms, to_ms, steps_max)
 
     def settings(self, from_ms: int, to_ms: int, count_max: int) -> list[tuple[int, SettingsInForce]]:
         """Returns the settings in force in a range and since when, the oldest first, beginning with those at ``from_ms``."""
-        with self._lock:
+        with self.lock:
             known = sorted(self._settings, key=lambda each: each[0])
         before = [each for each in known if each[0] <= from_ms][-1:]
         inside = [each for each in known if from_ms < each[0] <= to_ms]
@@ -181,7 +191,7 @@ class JournalHistory(ReadOnRequest):
         Args:
             broker: None: the marks of all brokers.
         """
-        with self._lock:
+        with self.lock:
             both = (list(self._others), list(self._decisions))
         # Both throttles of a broker may be parts of one event, which has one page.
         others, decisions = (
@@ -200,7 +210,7 @@ class JournalHistory(ReadOnRequest):
     def row(self, number: int) -> EventRow | None:
         """Returns the decision with this id from the journal; None: the journal does not have it, or is not read yet."""
         at_ms = time_of_number(number)
-        with self._lock:
+        with self.lock:
             try:
                 place = self._index_ms.index(at_ms)
             except ValueError:
@@ -212,7 +222,7 @@ class JournalHistory(ReadOnRequest):
         store.load_history(list(self.read_entries(max(0, offset - _BEFORE), _AROUND)))
         row = store.row_at(at_ms, steering_tick=is_tick_number(number))
         if row is not None:
-            with self._lock:
+            with self.lock:
                 # An open page asks again after each cycle.
                 self._rows_read = (
                     {number: row} if len(self._rows_read) >= _ROWS_READ_MAX else {**self._rows_read, number: row}

@@ -26,6 +26,7 @@ from tuner.api.lag_status_store import LagSnapshot, fetcher_matrix
 from tuner.api.log_dir_views import log_dir_line
 from tuner.api.page_shells import PAGE_FOLDER, add_open_routes
 from tuner.api.parameters import refuse_unknown_parameters
+from tuner.api.plan_history_routes import add_plan_history_parts
 from tuner.api.response_cache import StampSource, no_stamp
 from tuner.api.routes import page_json, plans_json, tenants_json
 from tuner.api.status_snapshot import StatusSnapshot
@@ -159,6 +160,7 @@ def _add_parts(parts: APIRouter, state: ApiState, templates: Environment) -> Non
         return part("decisions.html", build, further_stamp=decisions_store.revision)
 
     add_history_parts(parts, state, templates)
+    add_plan_history_parts(parts, state, templates)
 
     @parts.get("/controller")
     async def controller() -> Response:

@@ -15,6 +15,7 @@ from tuner.api.parameters import BrokerId
 from tuner.api.reason_codes import REASON_CODES
 
 PAGE_FOLDER = FilePath(__file__).parent / "page"
+PlanName = Annotated[str, Path(min_length=1, max_length=249, description="the id of a plan")]
 DecisionNumber = Annotated[int, Path(ge=0, le=2**53, description="the id of a decision")]
 
 
@@ -35,7 +36,7 @@ class View:
 
 VIEWS = (
     View("/", "Now", "view_now.html", ("now", "moves", "decisions")),
-    View("/moves", "Moves and plans", "view_moves.html", ("moves", "plans")),
+    View("/moves", "Moves and plans", "view_moves.html", ("moves", "plans", "plan-history")),
     View("/brokers", "Brokers", "view_brokers.html", ("brokers", "replication")),
     View("/controller", "Controller and tenants", "view_controller.html", ("controller", "tenants")),
 )
@@ -62,6 +63,10 @@ def add_open_routes(router: APIRouter, templates: Environment, *, needs_token: b
     @router.get("/brokers/{broker}")
     async def broker_page(broker: BrokerId) -> Response:
         return HTMLResponse(shell("view_broker.html", None, broker=broker))
+
+    @router.get("/plans/{plan}")
+    async def plan_page(plan: PlanName) -> Response:
+        return HTMLResponse(shell("view_plan.html", None, plan=plan))
 
     @router.get("/runbook")
     async def runbook_page() -> Response:

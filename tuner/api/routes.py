@@ -21,6 +21,7 @@ from tuner.api.decisions import DecisionFilter
 from tuner.api.events import EventStream
 from tuner.api.orders_api import broker_fault
 from tuner.api.parameters import BrokerId, refuse_unknown_parameters
+from tuner.api.plan_history_routes import add_plan_history_routes
 from tuner.api.plan_status_store import PlanSnapshot
 from tuner.api.reason_codes import REASON_CODES
 from tuner.api.responses import json_bytes, json_bytes_response
@@ -76,6 +77,7 @@ def read_routes(state: ApiState, guard: AccessGuard, openapi: Callable[[], dict[
     _add_broker_routes(router, state)
     add_week_route(router, state)
     add_broker_history_route(router, state)
+    add_plan_history_routes(router, state)
     _add_decision_routes(router, state)
     _add_event_route(router, state)
     return router

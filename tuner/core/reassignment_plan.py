@@ -77,6 +77,7 @@ class PlanHead:
         no_rollback: a cancelled plan leaves every partition where it is.
         not_before_ms: no step starts before this time (epoch); 0: the plan starts at once. A rollback does not wait.
         cordon: brokers that are cordoned before the first step (KIP-1066).
+        expected_s: the duration that was estimated at the submission; None: not known.
     """
 
     id: str
@@ -92,6 +93,7 @@ class PlanHead:
     throttle: PlanThrottle = PlanThrottle()
     not_before_ms: int = 0
     cordon: tuple[int, ...] = ()
+    expected_s: float | None = None
 
     @property
     def started_at_ms(self) -> int:

@@ -249,6 +249,7 @@ class HeadBody(Struct):
     throttle: ThrottleRow | None = None
     not_before_ms: TimestampMs = 0
     cordon: list[NodeId] = []
+    expected_s: Number | None = None
 
 
 class PartRow(Struct, array_like=True):

@@ -78,6 +78,7 @@ def encode_head(head: PlanHead) -> bytes:
         "throttle": [head.throttle.rate_bytes_per_s_max, head.throttle.unthrottled],
         "not_before_ms": head.not_before_ms,
         "cordon": list(head.cordon),
+        "expected_s": head.expected_s,
     }
     return json.dumps(body).encode()
 
@@ -152,6 +153,7 @@ def decode_head(value: bytes) -> PlanHead:
         throttle=_throttle(body.throttle),
         not_before_ms=body.not_before_ms,
         cordon=tuple(body.cordon),
+        expected_s=body.expected_s,
     )
 
 

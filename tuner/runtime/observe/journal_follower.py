@@ -1,4 +1,4 @@
-"""Follows the journal for the history of the API (tuner/api/journal_history.py)."""
+"""Follows the journal and its orders topic for the history of the API (tuner/api/journal_history.py)."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from kafka import KafkaConsumer, TopicPartition
 from streaming.shared.kafka.read_to_end import read_to_end
 from tuner.api.journal_history import JournalHistory
 from tuner.journal.entries import RINGS, Entry, entry_or_none, entry_prefix
+from tuner.journal.orders_topic import is_order, orders_topic_of
 from tuner.journal.topic_tail import KAFKA_ERRORS
 from tuner.runtime.observe.background_reader import BackgroundReader
 
@@ -29,13 +30,21 @@ def journal_follower(
     prefixes = tuple(entry_prefix(ring, store.cluster) for ring in RINGS)
 
     def add(record: Any) -> None:
-        if record.value is not None and (record.key or b"").startswith(prefixes):
+        key = record.key or b""
+        if record.topic == topic and record.value is not None and key.startswith(prefixes):
             entry = entry_or_none(record.value)
             if entry is not None:
                 store.add(entry, record.offset)
+        # Orders count in the orders topic only, and what the tuner writes in the journal only.
+        elif is_order(key) == (record.topic != topic):
+            store.apply_plan_record(key, record.value)
 
     def follow(consumer: KafkaConsumer, reader: BackgroundReader) -> None:
-        partitions = [TopicPartition(topic, p) for p in sorted(consumer.partitions_for_topic(topic) or ())]
+        partitions = [
+            TopicPartition(name, p)
+            for name in (topic, orders_topic_of(topic))
+            for p in sorted(consumer.partitions_for_topic(name) or ())
+        ]
         consumer.assign(partitions)
         begins = consumer.beginning_offsets(partitions) if partitions else {}
         for record in read_to_end(consumer, begins):

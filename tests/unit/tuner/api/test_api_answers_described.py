@@ -77,7 +77,7 @@ def broken(rig: Any, method: str, path: str, patch: pytest.MonkeyPatch) -> int:
     for part, name in (
         (rig.order_service, "submit"), (rig.plans, "snapshot"), (rig.quotas, "as_json"), (observers, "snapshot"), (observers.history, "series"),
         (observers.decisions, "page"), (observers.decisions, "row"), (rig.mutations, "snapshot"), (rig.weeks, "week"),
-        (rig.weeks, "series"), (rig.journal, "rates"),
+        (rig.weeks, "series"), (rig.journal, "rates"), (rig.journal.plans, "newest_first"), (rig.journal.plans, "story"),
     ):  # fmt: skip
         patch.setattr(part, name, breaks)
     return asked(rig, method, path)
@@ -104,7 +104,7 @@ def crowded() -> Rig:
 PROVOKED: tuple[Given, ...] = (
     not_text, unauthorized, forbidden, nowhere, standing_by, too_large, senseless, too_often, too_many_at_once, broken, unavailable,
 )  # fmt: skip
-EXAMPLES = {"broker": "3", "number": "0"}
+EXAMPLES = {"broker": "3", "number": "0", "plan": "p1"}
 # These routes have nothing that can fail, but are documented like the others.
 NEVER = {
     ("get", "/api/v1/reasons", "500"), ("get", "/api/v1/events", "500"),

@@ -88,7 +88,8 @@ def test_every_route_is_documented_with_its_token() -> None:
     described = RIG.app.openapi()["paths"]
     assert {f"{method} {path}" for path, of in described.items() for method in of} == {
         "get /api/v1/status", "get /api/v1/plans", "get /api/v1/moves", "get /api/v1/moves/partitions", "get /api/v1/brokers",
-        "get /api/v1/brokers/{broker}", "get /api/v1/brokers/{broker}/week", "get /api/v1/brokers/{broker}/history", "get /api/v1/history", "get /api/v1/replication", "get /api/v1/tenants", "get /api/v1/mutations",
+        "get /api/v1/brokers/{broker}", "get /api/v1/brokers/{broker}/week", "get /api/v1/brokers/{broker}/history",
+        "get /api/v1/plan-history", "get /api/v1/plan-history/{plan}", "get /api/v1/plan-history/{plan}/partitions", "get /api/v1/history", "get /api/v1/replication", "get /api/v1/tenants", "get /api/v1/mutations",
         "get /api/v1/decisions",
         "get /api/v1/decisions/{number}", "get /api/v1/reasons", "get /api/v1/events", "post /api/v1/pause",
         "post /api/v1/resume", "post /api/v1/release", "post /api/v1/override", "delete /api/v1/override/{broker}",

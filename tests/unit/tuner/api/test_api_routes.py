@@ -29,6 +29,7 @@ READS = [
     "brokers/1",
     "brokers/1/week",
     "brokers/1/history",
+    "plan-history",
     "replication",
     "tenants",
     "mutations",

@@ -1,0 +1,170 @@
+"""The running and finished plans of one cluster, from the journal and the orders topic: orders, results, timeline, partitions.
+
+The caller locks. Ended plans stay as long as their records: the head and the result of the last twenty, and the steps of about as
+many plans as 100,000 entries have.
+
+Invariant: at most ``PARTITIONS_MAX`` partitions are kept. The oldest plans lose their partitions first, and keep their totals.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from tuner.api.decisions import number_of
+from tuner.api.partition_table import PartitionState, PartitionTable
+from tuner.core.reassignment_plan import PlanHead, PlanState
+from tuner.journal.entries import STEPS, Entry
+from tuner.journal.plan_records import decode_head, decode_parts, decode_state
+
+PARTITIONS_MAX = 500_000
+_PLANS_MAX = 200
+_EVENTS_MAX = 2_000  # Of one plan.
+_TEXT_MAX = 200
+
+
+class PlanEvent(NamedTuple):
+    """One entry of the journal about a plan: steps that the tuner requested, or the outcomes of earlier ones.
+
+    Attributes:
+        number: the id of its decision page.
+        arrived: partitions of the plan that had arrived by then; None: the entry does not tell.
+    """
+
+    at_ms: int
+    number: int
+    started: int
+    ended: int
+    arrived: int | None
+    text: str
+
+
+@dataclass(slots=True)
+class PlanStory:
+    """What is known of one plan.
+
+    Attributes:
+        head, state: None: its records are gone, or not read yet.
+        events: the newest entries, the oldest first; ``events_total`` counts all.
+        partitions: None: the plan is old, and its partitions were dropped.
+    """
+
+    id: str
+    head: PlanHead | None = None
+    state: PlanState | None = None
+    events: deque[PlanEvent] = field(default_factory=lambda: deque(maxlen=_EVENTS_MAX))
+    events_total: int = 0
+    first_ms: int = 0
+    partitions: PartitionTable | None = field(default_factory=PartitionTable)
+
+    @property
+    def started_ms(self) -> int:
+        """When the plan was submitted or, if that is not known, when its first step was requested."""
+        return self.head.started_at_ms if self.head is not None else self.first_ms
+
+    @property
+    def is_active(self) -> bool:
+        return self.head is not None and (self.state is None or self.state.ending is None)
+
+
+class PlanHistory:
+    """All plans that the journal knows."""
+
+    def __init__(self, cluster: str) -> None:
+        self._cluster = cluster
+        self._plans: dict[str, PlanStory] = {}
+
+    def apply(self, key: bytes, value: bytes | None) -> None:
+        """Applies the record of a head, a part or a state. A deleted record changes nothing, as the history keeps ended plans."""
+        kind, _, rest = key.decode(errors="replace").partition("|")
+        if value is None or kind not in ("plan", "plan-part", "plan-state") or not rest.startswith(f"{self._cluster}|"):
+            return
+        plan = rest.removeprefix(f"{self._cluster}|").partition("|")[0]
+        try:
+            self._apply(kind, plan, value)
+        except ValueError:
+            return  # `rheostat journal check` names the records that this version cannot read.
+
+    def add_entry(self, entry: Entry) -> None:
+        """Adds an entry about steps or their outcomes."""
+        plan = entry.decision.get("plan")
+        if not isinstance(plan, str):
+            return
+        story = self._story(plan)
+        story.first_ms = story.first_ms or entry.at_ms
+        rows = entry.decision.get("steps", ()) if entry.kind == STEPS else ()
+        outcomes = _outcomes(entry) if entry.kind != STEPS else []
+        if (table := story.partitions) is not None and not entry.dry_run:
+            for topic, partition, _, target, *_rest in rows:
+                table.start(str(topic), int(partition), target, entry.at_ms)
+            for topic, partition, state in outcomes:
+                table.end(topic, partition, state, entry.at_ms)
+        arrived = entry.decision.get("arrived")
+        story.events.append(
+            PlanEvent(
+                entry.at_ms,
+                number_of(entry),
+                len(rows),
+                len(outcomes),
+                arrived if isinstance(arrived, int) else None,
+                entry.text[:_TEXT_MAX],
+            )
+        )
+        story.events_total += 1
+        self._drop_old_partitions()
+
+    def newest_first(self) -> list[PlanStory]:
+        """Returns the plans, the active ones first, and then the newest."""
+        return sorted(self._plans.values(), key=lambda story: (story.is_active, story.started_ms), reverse=True)
+
+    def story(self, plan: str) -> PlanStory | None:
+        return self._plans.get(plan)
+
+    def _apply(self, kind: str, plan: str, value: bytes) -> None:
+        match kind:
+            case "plan":
+                self._story(plan).head = decode_head(value)
+            case "plan-state":
+                self._story(plan).state = decode_state(value)
+            case _:
+                parts = decode_parts(value)
+                table = self._story(plan).partitions
+                for (topic, partition), row in parts.items() if table is not None else ():
+                    assert table is not None
+                    table.plan(topic, partition, row.target, row.size_bytes)
+                self._drop_old_partitions()
+
+    def _story(self, plan: str) -> PlanStory:
+        story = self._plans.get(plan)
+        if story is None:
+            story = self._plans[plan] = PlanStory(plan)
+            if len(self._plans) > _PLANS_MAX:
+                ended = (old for old in self._plans.values() if not old.is_active and old.id != plan)
+                self._plans.pop(min(ended, key=lambda old: old.started_ms, default=story).id)
+                self._plans[plan] = story
+        return story
+
+    def _drop_old_partitions(self) -> None:
+        kept = [story for story in self._plans.values() if story.partitions is not None]
+        while len(kept) > 1 and sum(len(story.partitions or ()) for story in kept) > PARTITIONS_MAX:
+            oldest = min(kept, key=lambda story: (story.is_active, story.started_ms))
+            oldest.partitions = None
+            kept.remove(oldest)
+
+
+def _outcomes(entry: Entry) -> list[tuple[str, int, PartitionState]]:
+    """Returns the partitions whose step has ended, with their state."""
+    decision = entry.decision
+    return [
+        *_with_state(decision.get("reached", ()), PartitionState.ARRIVED),
+        *_with_state(decision.get("rolled_back", ()), PartitionState.ROLLED_BACK),
+        *_with_state(decision.get("never_taken", ()), PartitionState.WAITING),
+        *_with_state(decision.get("given_up", ()), PartitionState.GIVEN_UP),
+    ]
+
+
+def _with_state(rows: Iterable[Sequence[Any]], state: PartitionState) -> Iterable[tuple[str, int, PartitionState]]:
+    for row in rows:
+        yield str(row[0]), int(row[1]), state
