@@ -95,4 +95,19 @@ def test_rule_changes_ceiling_and_mode_and_ends(lab: Lab, tmp_path: Path) -> Non
         page = asked(port, "/api/v1/decisions?action=follow_schedule")
         assert [row["reason"] for row in json.loads(page)["decisions"]] == ["schedule_ended", "schedule_began"]
         assert count_terms() == terms, "the term goes on"
+
+        def past() -> list[tuple[str, float]]:
+            history = json.loads(asked(port, "/api/v1/brokers/1/history") or '{"in_force": []}')
+            return [
+                (each["text"].rpartition("schedule ")[2], each["rate_bytes_per_s_max"]) for each in history["in_force"]
+            ]
+
+        until(lambda: len(past()) >= 4, WAIT_S_MAX, "the history has the ceilings of their times")
+        # The tuner began, read its settings again, and followed the rule from its beginning to its end.
+        assert [ceiling for _, ceiling in past()] == [30_000_000, 30_000_000, 20_000_000, 30_000_000]
+        assert past()[2][0] == "office hours"
+        marks = json.loads(asked(port, "/api/v1/brokers/1/history"))["marks"]
+        kinds = [mark["kind"] for mark in marks]
+        assert [kind for kind in kinds if kind != "order"] == ["restart", "restart", "settings", "settings"]
+        assert "order" in kinds
         assert run.end(signal.SIGTERM) == 0

@@ -198,6 +198,23 @@ def test_history_waits_for_a_token(guarded_tuner: SimulatedTuner, open_page: Ope
     expect(page.locator("#history-charts canvas")).to_have_count(4)
 
 
+def test_token_that_expires_on_the_page_is_asked_for_and_the_range_stays(
+    guarded_tuner: SimulatedTuner, open_page: OpenPage
+) -> None:
+    page = open_page(guarded_tuner, "/brokers/1").page
+    token = page.get_by_role("textbox", name="Token")
+    token.fill(READ_TOKEN)
+    page.get_by_role("button", name="Use token").click()
+    expect(page.locator("#history-range")).to_contain_text("UTC: 24 h")
+    page.evaluate("sessionStorage.setItem('rheostat-token', 'expired-0123456789abcdef')")
+    page.get_by_role("link", name="Week", exact=True).click()
+    expect(page.get_by_role("alert").filter(has_text="The tuner refuses this token")).to_be_visible()
+    token.fill(READ_TOKEN)
+    page.get_by_role("button", name="Use token").click()
+    expect(page.locator("#history-range")).to_contain_text("UTC: 7 d")
+    expect(page).to_have_url(re.compile(r"\?last=7d$"))
+
+
 def test_page_without_javascript_leads_to_the_history_in_words(past_tuner: SimulatedTuner, browser: Browser) -> None:
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from streaming.shared.contract import Side
-from tuner.api.journal_history import HistoryMark, JournalHistory
+from tuner.api.journal_history import HistoryMark, JournalHistory, shorten
 from tuner.api.rate_lines import RatePoint
 from tuner.api.sentences import moment
 from tuner.api.week_store import HOUR_MS, HOURS, PERIOD_MS, SLOTS, WeekStore
 
 # Six columns of measurements and two lines: 50 kB at most.
 MEASURED_STEPS_MAX = 336
-RATE_STEPS_MAX = 100
-_MARKS_MAX = 60
-_IN_FORCE_MAX = 40
+RATE_STEPS_MAX = 80
+_MARKS_MAX = 50
+_IN_FORCE_MAX = 30
 RANGE_MS_MIN, RANGE_MS_MAX = 60_000, HOURS * HOUR_MS
 RANGE_MS_DEFAULT = 24 * HOUR_MS
 
@@ -68,7 +68,7 @@ def broker_history_json(
                 "since_ms": since_ms,
                 "rate_bytes_per_s_max": settings.rate_bytes_per_s_max,
                 "latency_ms": settings.latency_ms,
-                "text": settings.text,
+                "text": shorten(settings.text),
             }
             for since_ms, settings in journal.settings(*shown, _IN_FORCE_MAX)
         ],

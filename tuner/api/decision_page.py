@@ -13,7 +13,7 @@ from tuner.api.decisions import EventRow, time_of_number
 from tuner.api.sentences import utc_datetime
 from tuner.control.throttle.decision import Reason
 from tuner.control.throttle.reason_texts import CYCLE_REASONS, SIDE_REASONS
-from tuner.control.throttle.reason_thresholds import thresholds
+from tuner.control.throttle.reason_thresholds import Threshold, thresholds
 
 # The range that the replay command covers, before and after the decision. The replay needs whole cycles.
 _REPLAY_MARGIN_MS = 60_000
@@ -56,14 +56,17 @@ def decision_values(
         "outcomes": OUTCOMES,
         "reason": text,
         "earlier": earlier_rules(shown["reason"]) if page_texts.is_throttle_reason(text) else [],
-        "thresholds": [
-            each
-            for act in row.acts[:_ACTS_MAX]
-            for each in thresholds(act.entry.reason, act.entry.decision, act.entry.inputs, act.entry.at_ms)
-        ],
+        "thresholds": _thresholds(row),
         "inputs": inputs[:_INPUTS_MAX],
         "inputs_total": len(inputs),
     }
+
+
+def _thresholds(row: EventRow) -> list[Threshold]:
+    """Returns the thresholds of the first acts. Acts of one event share the stall of their move, which is listed once."""
+    entries = [act.entry for act in row.acts[:_ACTS_MAX]]
+    found = (each for e in entries for each in thresholds(e.reason, e.decision, e.inputs, e.at_ms))
+    return list(dict.fromkeys(found))
 
 
 def replay_command(at_ms: int, cluster: str | None) -> str:

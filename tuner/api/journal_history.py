@@ -28,7 +28,7 @@ _DECISION_MARKS_MAX = 20_000
 _OTHER_MARKS_MAX = 5_000
 _SETTINGS_MAX = 2_000
 _INDEX_MAX = 500_000  # Four rings of 100,000 entries, and those that Kafka has not compacted yet.
-_TEXT_MAX = 160
+_TEXT_BYTES_MAX = 160
 # An event with its outcomes, such as the end of a move, is within so many records around its first one.
 _BEFORE, _AROUND = 1_000, 4_000
 _ROWS_READ_MAX = 32
@@ -140,7 +140,7 @@ class JournalHistory(ReadOnRequest):
         if kind is None:
             return
         sides = tuple((b, None if s is None else str(s)) for b, s in throttles_of(entry) if b is not None)
-        mark = HistoryMark(entry.at_ms, kind, number_of(entry), sides, entry.text[:_TEXT_MAX])
+        mark = HistoryMark(entry.at_ms, kind, number_of(entry), sides, shorten(entry.text))
         (self._decisions if kind is MarkKind.DECISION else self._others).append(mark)
 
     def _kind_of(self, entry: Entry) -> MarkKind | None:
@@ -228,6 +228,12 @@ class JournalHistory(ReadOnRequest):
                     {number: row} if len(self._rows_read) >= _ROWS_READ_MAX else {**self._rows_read, number: row}
                 )
         return row
+
+
+def shorten(text: str) -> str:
+    """Returns the beginning of a text, of a length in bytes that bounds the answers in every script."""
+    encoded = text.encode()
+    return text if len(encoded) <= _TEXT_BYTES_MAX else f"{encoded[:_TEXT_BYTES_MAX].decode(errors='ignore')}…"
 
 
 def _rate_field(entry: Entry) -> str | None:

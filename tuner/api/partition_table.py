@@ -8,7 +8,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 
-class PartitionState(IntEnum):
+class PlanPartitionState(IntEnum):
     """What the journal says about a partition of a plan. The order is that of the page."""
 
     MOVING = 0
@@ -29,7 +29,7 @@ class PartitionRow(NamedTuple):
 
     topic: str
     partition: int
-    state: PartitionState
+    state: PlanPartitionState
     target: tuple[int, ...]
     size_bytes: float | None
     started_ms: int
@@ -78,17 +78,17 @@ class PartitionTable:
         """Notes that a step was requested."""
         place = self._place(topic, partition)
         self._target[place] = self._number_of_target(tuple(target))
-        self._state[place] = PartitionState.MOVING
+        self._state[place] = PlanPartitionState.MOVING
         if not self._started[place]:
             self._started[place] = at_ms
 
-    def end(self, topic: str, partition: int, state: PartitionState, at_ms: int) -> None:
+    def end(self, topic: str, partition: int, state: PlanPartitionState, at_ms: int) -> None:
         """Notes how a step has ended."""
         place = self._place(topic, partition)
         self._state[place] = state
         self._ended[place] = at_ms
 
-    def count(self, state: PartitionState) -> int:
+    def count(self, state: PlanPartitionState) -> int:
         return self._state.tobytes().count(state)
 
     def page(self, sorting: Sorting, find: str, offset: int, limit: int) -> tuple[list[PartitionRow], int]:
@@ -132,7 +132,7 @@ class PartitionTable:
         return PartitionRow(
             self._topics[self._topic[place]],
             self._partition[place],
-            PartitionState(self._state[place]),
+            PlanPartitionState(self._state[place]),
             self._targets[self._target[place]],
             size if size >= 0 else None,
             self._started[place],
@@ -152,7 +152,7 @@ class PartitionTable:
             self._topic.append(number)
             self._partition.append(partition)
             self._target.append(0)
-            self._state.append(PartitionState.WAITING)
+            self._state.append(PlanPartitionState.WAITING)
             self._size.append(-1.0)
             self._started.append(0)
             self._ended.append(0)

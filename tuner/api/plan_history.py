@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from tuner.api.decisions import number_of
-from tuner.api.partition_table import PartitionState, PartitionTable
+from tuner.api.partition_table import PartitionTable, PlanPartitionState
 from tuner.core.reassignment_plan import PlanHead, PlanState
 from tuner.journal.entries import STEPS, Entry
 from tuner.journal.plan_records import decode_head, decode_parts, decode_state
@@ -154,17 +154,19 @@ class PlanHistory:
             kept.remove(oldest)
 
 
-def _outcomes(entry: Entry) -> list[tuple[str, int, PartitionState]]:
+def _outcomes(entry: Entry) -> list[tuple[str, int, PlanPartitionState]]:
     """Returns the partitions whose step has ended, with their state."""
     decision = entry.decision
     return [
-        *_with_state(decision.get("reached", ()), PartitionState.ARRIVED),
-        *_with_state(decision.get("rolled_back", ()), PartitionState.ROLLED_BACK),
-        *_with_state(decision.get("never_taken", ()), PartitionState.WAITING),
-        *_with_state(decision.get("given_up", ()), PartitionState.GIVEN_UP),
+        *_with_state(decision.get("reached", ()), PlanPartitionState.ARRIVED),
+        *_with_state(decision.get("rolled_back", ()), PlanPartitionState.ROLLED_BACK),
+        *_with_state(decision.get("never_taken", ()), PlanPartitionState.WAITING),
+        *_with_state(decision.get("given_up", ()), PlanPartitionState.GIVEN_UP),
     ]
 
 
-def _with_state(rows: Iterable[Sequence[Any]], state: PartitionState) -> Iterable[tuple[str, int, PartitionState]]:
+def _with_state(
+    rows: Iterable[Sequence[Any]], state: PlanPartitionState
+) -> Iterable[tuple[str, int, PlanPartitionState]]:
     for row in rows:
         yield str(row[0]), int(row[1]), state

@@ -7,7 +7,7 @@ from typing import Any
 
 from tuner.api.api_state import ApiState
 from tuner.api.journal_history import JournalHistory
-from tuner.api.partition_table import PartitionRow, PartitionState, Sorting
+from tuner.api.partition_table import PartitionRow, PlanPartitionState, Sorting
 from tuner.api.plan_history import PlanEvent, PlanStory
 from tuner.core.reassignment_plan import TopicPartition
 
@@ -123,7 +123,7 @@ def _arrived(story: PlanStory) -> int | None:
     known = [event.arrived for event in story.events if event.arrived is not None]
     if known:
         return known[-1]
-    return story.partitions.count(PartitionState.ARRIVED) if story.partitions is not None else None
+    return story.partitions.count(PlanPartitionState.ARRIVED) if story.partitions is not None else None
 
 
 def _event(event: PlanEvent) -> dict[str, Any]:
@@ -139,14 +139,14 @@ def _event(event: PlanEvent) -> dict[str, Any]:
 
 def _partition(row: PartitionRow, remaining: Mapping[TopicPartition, float], *, is_done: bool) -> dict[str, Any]:
     # A plan that is done has each partition at its target, also those that were there before their first step.
-    state = PartitionState.ARRIVED if is_done and row.state is PartitionState.WAITING else row.state
+    state = PlanPartitionState.ARRIVED if is_done and row.state is PlanPartitionState.WAITING else row.state
     return {
         "topic": row.topic,
         "partition": row.partition,
         "state": state.name.lower(),
         "target": list(row.target),
         "size_bytes": row.size_bytes,
-        "remaining_bytes": remaining.get((row.topic, row.partition)) if state is PartitionState.MOVING else None,
+        "remaining_bytes": remaining.get((row.topic, row.partition)) if state is PlanPartitionState.MOVING else None,
         "started_at_ms": row.started_ms or None,
         "ended_at_ms": row.ended_ms or None,
     }

@@ -23,7 +23,7 @@ from tuner.journal.entries import Entry, entry_of, order_entry, steering_entry
 from tuner.journal.term_entries import begin_term_entry, settings_in_force
 
 HOUR_MS, DAY_MS = 3_600_000, 86_400_000
-HOSTILE = "<img src=x onerror=alert(1)>\u202e名前" + "ü" * 200
+HOSTILE = "<img src=x onerror=alert(1)>\u202e" + "名" * 249
 
 
 def settings_entry(at_ms: int, ceiling: float, latency_ms: float | None = None) -> Entry:
@@ -94,7 +94,7 @@ def test_busy_journal_of_a_year_fits_into_fifty_kilobytes() -> None:
     settings = [settings_entry(NOW_MS - number * HOUR_MS, 40 * MB + number) for number in range(700)]
     rig = rig_with(*ticks, *change(NOW_MS - HOUR_MS), *named, *settings, days=34)
     history = history_of(rig, f"?from_ms={NOW_MS - 35 * DAY_MS}")
-    assert len(history["marks"]) == 60
+    assert len(history["marks"]) == 50
     assert history["marks_left_out"] > 600
     assert len(history["throttles"]["leader"]["times_ms"]) > 100
 

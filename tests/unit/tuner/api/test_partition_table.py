@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from tuner.api.partition_table import SORTS, PartitionState, PartitionTable, Sorting
+from tuner.api.partition_table import SORTS, PartitionTable, PlanPartitionState, Sorting
 
 T0_MS = 1_700_000_000_000
 NAME = Sorting("name", is_descending=False)
@@ -31,11 +31,11 @@ def test_partition_goes_from_waiting_to_moving_to_arrived() -> None:
     table = table_of("orders")
     table.start("orders", 1, [3, 4, 5], T0_MS)
     table.start("orders", 1, [3, 4], T0_MS + 1000)  # The second step of the same partition.
-    assert table.count(PartitionState.MOVING) == 1
-    table.end("orders", 1, PartitionState.ARRIVED, T0_MS + 9000)
+    assert table.count(PlanPartitionState.MOVING) == 1
+    table.end("orders", 1, PlanPartitionState.ARRIVED, T0_MS + 9000)
     row = next(row for row in table.page(NAME, "", 0, 10)[0] if row.partition == 1)
-    assert row == ("orders", 1, PartitionState.ARRIVED, (3, 4), 2e6, T0_MS, T0_MS + 9000)
-    assert table.count(PartitionState.WAITING) == 2
+    assert row == ("orders", 1, PlanPartitionState.ARRIVED, (3, 4), 2e6, T0_MS, T0_MS + 9000)
+    assert table.count(PlanPartitionState.WAITING) == 2
 
 
 def test_partition_without_a_plan_record_has_no_size() -> None:
@@ -64,7 +64,7 @@ def test_search_finds_topics_partitions_and_every_script() -> None:
 def test_each_order_has_every_row_once(by: str) -> None:
     table = table_of("a", "b")
     table.start("b", 2, [1], T0_MS)
-    table.end("b", 2, PartitionState.ARRIVED, T0_MS + 5000)
+    table.end("b", 2, PlanPartitionState.ARRIVED, T0_MS + 5000)
     both = [names(table, Sorting(by, is_descending=descending)) for descending in (False, True)]
     assert sorted(both[0]) == sorted(both[1]) == sorted(names(table))
     if by in ("ended", "duration", "started", "state"):
