@@ -32,9 +32,9 @@ def blocked_copy_texts(
     texts = []
     for leader, keys in keys_by_leader.items():
         partitions = join_names([f"{topic}-{number}" for topic, number in keys], _NAMED_MAX)
-        brokers = join_names(sorted(brokers_by_leader[leader]), _NAMED_MAX)
+        followers = join_names(sorted(brokers_by_leader[leader]), _NAMED_MAX)
         texts.append(
-            f"{partitions}: broker {brokers} cannot begin to copy from broker {leader}, because {kafka_names.FETCH_LAST_TIERED} "
-            f"needs Kafka 4.2 or newer on the leader: upgrade broker {leader}, or remove this setting from broker {brokers}"
+            f"{partitions}: broker {followers} cannot begin to copy from broker {leader}, because {kafka_names.FETCH_LAST_TIERED} "
+            f"needs Kafka 4.2 or newer on the leader: upgrade broker {leader}, or remove this setting from broker {followers}"
         )
     return texts
