@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -207,6 +208,36 @@ def test_target_that_another_tool_cordons_stops_its_steps_by_name(
         until(lambda: [*metrics(config, CORDONED_TARGETS).values()] == [0], 10, "no target is cordoned")
         assert plan_of(config).state.stopped_externally == {}
         run("reassign", "cancel", "-c", config, "--no-rollback")
+
+
+def test_cordon_that_takes_effect_after_the_cancel_is_lifted(
+    lab: Lab, config: Path, client: ReassignmentClient, tmp_path: Path
+) -> None:
+    if lab.spec.kafka != "4.4.0":
+        pytest.skip("one version is enough: the controller takes late requests in each of them")
+    make_topic(lab, "late", {p: [3, 1] for p in range(PARTITIONS)}, 8)
+    file = tmp_path / "plan.json"
+    targets = [{"topic": "late", "partition": p, "replicas": [4, 1]} for p in range(PARTITIONS)]
+    file.write_text(json.dumps({"version": 1, "partitions": targets, "cordon": [3]}))
+    controller = lab.nodes[100].process
+    assert controller is not None
+    with running(*RHEOSTAT, "tune", "--config", config, log=tmp_path / "tune.log") as tune:
+        until(lambda: '"active"' in tune.said(), 40, "the tuner acts")
+        until(lambda: client.group_members(lease_group("lab")), 10, "its group is seen")
+        controller.send_signal(signal.SIGSTOP)
+        try:
+            start(config, file)
+            until(lambda: "not done: broker 3: cordons" in tune.said(), 90, "the request to cordon gets no answer")
+            rheostat("reassign", "cancel", "-c", config, timeout_s=90)
+        finally:
+            controller.send_signal(signal.SIGCONT)
+        until(lambda: '"action": "lift_cordon"' in tune.said(), 60, "the cordon has taken effect late, and is lifted")
+        until(lambda: entries(client, 3) == (), 20, "the cordon is lifted")
+        until(lambda: read_orders(load_settings(config, {})).cordons.brokers == [], 20, "nothing is on record")
+        until(
+            lambda: not plan_store.read_plans(load_settings(config, {})).active, 60, "the plan has ended", every_s=0.5
+        )
+        assert holders(client, "late") == {1, 3}
 
 
 def test_older_kafka_is_named_in_one_sentence(tmp_path: Path) -> None:
