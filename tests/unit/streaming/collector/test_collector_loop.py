@@ -99,7 +99,7 @@ class TieredCluster(FakeCluster):
         return {topic: {"remote.storage.enable": "true"} for topic in topics}
 
     def local_start_offsets(self, replicas: Iterable[int]) -> dict[int, dict[Any, int]]:
-        return {broker: {("orders", 0): 9_000} for broker in replicas}
+        return {broker: {("orders", 0): 9_000 if broker == 1 else 9_100} for broker in replicas}
 
     def replica_end_offsets(self, replicas: Iterable[int]) -> dict[int, dict[Any, int]]:
         return {broker: {("orders", 0): 10_000 if broker == 1 else self.copied_offset} for broker in replicas}
