@@ -133,5 +133,8 @@ def test_release_summary_names_brokers_whose_cordon_is_lifted() -> None:
 
 
 def test_cordon_that_is_not_lifted_is_named_after_a_release() -> None:
-    memory = CordonMemory({3: OwnedCordon("p", ("/a",)), 4: OwnedCordon("p", ())})
-    assert _remaining_lines(RecordedOrders(cordons=memory)) == ["broker 3: its cordon is not lifted"]
+    owned = {3: OwnedCordon("p", ("/a",), is_written=True), 4: OwnedCordon("p", ()), 5: OwnedCordon("p", ("/a",))}
+    assert _remaining_lines(RecordedOrders(cordons=CordonMemory(owned))) == [
+        "broker 3: its cordon is not lifted",
+        "broker 5: a request to cordon it got no answer; if it still takes effect, the tuner lifts the cordon",
+    ]
