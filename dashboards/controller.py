@@ -326,4 +326,5 @@ def board() -> dashboard.Dashboard:
             ("Which tenants use it, and which wait?", tenants()),
             ("Why did the tuner decide so?", decisions()),
         ],
+        view="/controller",
     )

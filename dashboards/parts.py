@@ -14,7 +14,7 @@ from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.builders import prometheus, stat, timeseries
 from grafana_foundation_sdk.models import common, dashboard
 
-from dashboards.runbook_page import RUNBOOK_AT, anchor
+from dashboards.runbook_page import PAGE_AT, RUNBOOK_AT, anchor
 from streaming.shared.metric_def import MetricDef
 from streaming.shared.metric_defs import ProcessMetric, TunerMetric
 from tuner.core.reason_text import ReasonText
@@ -161,6 +161,8 @@ def lines(
     )
     for target in targets:
         panel = panel.with_target(target)
+    if any("{{broker}}" in (target.build().legend_format or "") for target in targets):
+        panel = panel.data_links([_broker_page()])
     return panel.links([_runbook(alert)]) if alert is not None else panel
 
 
@@ -234,15 +236,22 @@ def _runbook(alert: str) -> build.DashboardLink:
     return link.url(f"${{runbook}}#{anchor(alert)}").target_blank(True)
 
 
+def _broker_page() -> build.DashboardLink:
+    """Returns the link that a click on a line offers: the broker of this line on the status page."""
+    link = build.DashboardLink("Broker ${__field.labels.broker} on the status page").target_blank(True)
+    return link.url("${page}/brokers?find=${__field.labels.broker}")
+
+
 # -- the whole -----------------------------------------------------------------------------------------------------------
 
 
 def make_dashboard(
-    title: str, uid: str, description: str, rows: Rows, *, days: int | None = None
+    title: str, uid: str, description: str, rows: Rows, *, view: str = "/", days: int | None = None
 ) -> dashboard.Dashboard:
     """
     Args:
         uid: part of every link and bookmark, so it never changes.
+        view: the view of the status page that shows the same subject.
         days: the time range that is shown at first; None: one hour.
     """
     board = (
@@ -256,6 +265,7 @@ def make_dashboard(
         .tooltip(dashboard.DashboardCursorSync.CROSSHAIR)
         .editable()
         .link(_others())
+        .link(_status_page(view))
     )
     for variable in _variables():
         board = board.with_variable(variable)
@@ -274,6 +284,11 @@ def make_dashboard(
 def _others() -> build.DashboardLink:
     link = build.DashboardLink("rheostat").type(dashboard.DashboardLinkType.DASHBOARDS).tags([TAG])
     return link.as_dropdown(True).include_vars(True).keep_time(True)
+
+
+def _status_page(view: str) -> build.DashboardLink:
+    link = build.DashboardLink("Status page").type(dashboard.DashboardLinkType.LINK)
+    return link.url(f"${{page}}{view}").target_blank(True)
 
 
 def _variables() -> list[build.DatasourceVariable | build.QueryVariable | build.TextBoxVariable]:
@@ -298,9 +313,11 @@ def _variables() -> list[build.DatasourceVariable | build.QueryVariable | build.
         .all_value(".*")
         .current(dashboard.VariableOption(selected=True, text=["All"], value=["$__all"]))
     )
-    # The address where the tuner of conf/ serves it; operators who publish it elsewhere change the variable.
+    # The addresses where the tuner of conf/ serves them; operators who publish them elsewhere change the variables.
+    page = build.TextBoxVariable("page").label("Status page address").default_value(PAGE_AT)
     runbook = build.TextBoxVariable("runbook").label("Runbook address").default_value(RUNBOOK_AT)
-    return [build.DatasourceVariable("datasource").label("Data source").type("prometheus"), cluster, broker, runbook]
+    source = build.DatasourceVariable("datasource").label("Data source").type("prometheus")
+    return [source, cluster, broker, page, runbook]
 
 
 def _annotations(step_s: int | None = None) -> list[build.AnnotationQuery]:

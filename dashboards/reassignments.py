@@ -499,4 +499,5 @@ def board() -> dashboard.Dashboard:
             ("How far are the plans?", plans()),
             ("Are throttles left over?", left_behind()),
         ],
+        view="/moves",
     )

@@ -215,4 +215,5 @@ def board() -> dashboard.Dashboard:
             ("Which followers lag, and do they catch up?", by_broker()),
             ("Which fetcher threads are slow?", by_thread()),
         ],
+        view="/brokers#replication-title",
     )

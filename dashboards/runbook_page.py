@@ -17,7 +17,8 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 # The address if the tuner runs beside Prometheus and Grafana, as in conf/. Other addresses: docs/reference/alerts.md.
-RUNBOOK_AT = "http://localhost:9464/runbook"
+PAGE_AT = "http://localhost:9464"
+RUNBOOK_AT = f"{PAGE_AT}/runbook"
 _ROOT = Path(__file__).parents[1]
 SOURCE = _ROOT / "docs" / "reference" / "runbook.md"
 PAGE = _ROOT / "tuner" / "api" / "page" / "runbook.html"

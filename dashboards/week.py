@@ -155,5 +155,6 @@ def board() -> dashboard.Dashboard:
             ("When did replicas copy?", moves()),
             ("What has changed?", changes()),
         ],
+        view="/brokers",
         days=7,
     )

@@ -16,7 +16,7 @@ from docs_build.architecture_drawing import draw_architecture
 from docs_build.fail_over_drawing import draw_fail_over
 from docs_build.page import REFERENCE, GeneratedPage
 from docs_build.quota_window_plot import draw_quota_window_plot
-from docs_build.rescue_plot import draw_rescue_plot
+from docs_build.rescue_plot import draw_rescue_film, draw_rescue_plot
 from docs_build.stall_plot import draw_stall_plot
 from rheostat.config.reference import reference
 
@@ -35,6 +35,7 @@ PAGES = (
     GeneratedPage("../images/stall-detection.svg", draw_stall_plot, is_whole=True),
     GeneratedPage("../images/quota-window.svg", draw_quota_window_plot, is_whole=True),
     GeneratedPage("../images/rescue.svg", draw_rescue_plot, is_whole=True),
+    GeneratedPage("../images/rescue-film.svg", draw_rescue_film, is_whole=True),
     GeneratedPage("../images/architecture.svg", draw_architecture, is_whole=True),
     GeneratedPage("../images/fail-over.svg", draw_fail_over, is_whole=True),
 )

@@ -9,6 +9,7 @@ import json
 
 from docs_build.page import ROOT
 from rheostat.demo.chart import draw_rescue
+from rheostat.demo.film import draw_film
 from rheostat.demo.recording import Event, Recording
 
 RECORDING = ROOT / "tests" / "traces" / "demo" / "rescue.json"
@@ -17,6 +18,11 @@ RECORDING = ROOT / "tests" / "traces" / "demo" / "rescue.json"
 def draw_rescue_plot() -> str:
     """Returns the plot as SVG text."""
     return draw_rescue(read_recording())
+
+
+def draw_rescue_film() -> str:
+    """Returns the film of the same run as SVG text."""
+    return draw_film(read_recording())
 
 
 def read_recording() -> Recording:

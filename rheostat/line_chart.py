@@ -16,6 +16,7 @@ from html import escape
 from pathlib import Path
 
 from rheostat.errors import BadInputError
+from rheostat.line_film import FRAME_HEIGHT, Frame, film_parts, mark_class
 from streaming.shared.units import span_text
 
 # The palette of Okabe and Ito, which colour-blind readers can distinguish.
@@ -83,6 +84,7 @@ def svg(
     time_label: str = "simulated time",
     marks: Sequence[Mark] = (),
     caption: str = "",
+    film: Sequence[Frame] = (),
 ) -> str:
     """Returns the SVG text.
 
@@ -94,6 +96,7 @@ def svg(
         time_label: the label of the time axis.
         marks: events within the time axis, in order.
         caption: what the reader sees, in sentences; it stands below the panels.
+        film: sentences in order of time; the lines then appear one second after the other. Empty: the picture does not move.
     """
     begin_s, end_s = (times_s[0], times_s[-1]) if len(times_s) else (0.0, 0.0)
     span_s = max(end_s - begin_s, 1.0)
@@ -107,7 +110,8 @@ def svg(
     bottom = head + len(panels) * (_PANEL + _GAP) - _GAP
     # A number and its unit stay on one line: a no-break space.
     caption_lines = textwrap.wrap(re.sub(r"(\d) ", "\\1\u00a0", caption), _CAPTION_CHARACTERS)
-    height = bottom + _FOOT + (len(caption_lines) * _LINE_HEIGHT + 10 if caption_lines else 0)
+    foot = bottom + _FOOT + (FRAME_HEIGHT if film else 0)
+    height = foot + (len(caption_lines) * _LINE_HEIGHT + 10 if caption_lines else 0)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}" height="{height}" '
         'font-family="system-ui, sans-serif" font-size="14" role="img">',
@@ -120,8 +124,14 @@ def svg(
     tops = [head + i * (_PANEL + _GAP) for i in range(len(panels))]
     for panel, top in zip(panels, tops, strict=True):
         parts += _panel(panel, top, x_of, times_s)
-    for mark, row in zip(marks, rows, strict=True):
-        parts += _mark(mark, x_of(mark.at_s), _HEAD + _LINE_HEIGHT * row, tops)
+    if film:
+        parts += film_parts(
+            film, marks_s=[mark.at_s for mark in marks], begin_s=begin_s, span_s=span_s, plot=(_LEFT, _WIDTH - _RIGHT),
+            curtains=[(top + 18, top + _PANEL + 1) for top in tops], text_at=(_LEFT, bottom + _FOOT + 16),
+        )  # fmt: skip
+    for number, (mark, row) in enumerate(zip(marks, rows, strict=True)):
+        drawn = _mark(mark, x_of(mark.at_s), _HEAD + _LINE_HEIGHT * row, tops)
+        parts += [f'<g class="{mark_class(number)}">', *drawn, "</g>"] if film else drawn
     for at_s in _time_ticks(begin_s, begin_s + span_s):
         x = x_of(at_s)
         parts.append(f'<line x1="{x:.1f}" y1="{bottom}" x2="{x:.1f}" y2="{bottom + 5}" stroke="#333"/>')
@@ -131,24 +141,30 @@ def svg(
         f'<text x="{_WIDTH - _RIGHT}" y="{bottom + 36}" text-anchor="end" fill="#555">{escape(time_label)}</text>'
     )
     for i, text in enumerate(caption_lines):
-        parts.append(f'<text x="{_LEFT}" y="{bottom + _FOOT + 12 + i * _LINE_HEIGHT}">{escape(text)}</text>')
+        parts.append(f'<text x="{_LEFT}" y="{foot + 12 + i * _LINE_HEIGHT}">{escape(text)}</text>')
     return "\n".join([*parts, "</svg>"]) + "\n"
 
 
-def check_plot_path(plot: Path) -> None:
+def check_plot_path(plot: Path, option: str = "--plot") -> None:
     """Checks before a long run that its plot can be written there.
+
+    Args:
+        option: names the file, for messages.
 
     Raises:
         BadInputError: the folder does not exist.
     """
     if not plot.parent.is_dir():
         raise BadInputError(
-            f"--plot {plot}: the folder {plot.parent} does not exist; create it, or name another folder"
+            f"{option} {plot}: the folder {plot.parent} does not exist; create it, or name another folder"
         )
 
 
-def write_plot(plot: Path, text: str) -> None:
+def write_plot(plot: Path, text: str, option: str = "--plot") -> None:
     """Writes a plot.
+
+    Args:
+        option: names the file, for messages.
 
     Raises:
         BadInputError: the file cannot be written.
@@ -156,7 +172,7 @@ def write_plot(plot: Path, text: str) -> None:
     try:
         plot.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise BadInputError(f"--plot {plot}: cannot be written: {error.strerror or error}") from error
+        raise BadInputError(f"{option} {plot}: cannot be written: {error.strerror or error}") from error
 
 
 def _panel(panel: Panel, top: float, x_of: Callable[[float], float], times_s: Sequence[float]) -> Iterable[str]:

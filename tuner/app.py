@@ -33,6 +33,7 @@ from tuner.api.api_state import OtherPages
 from tuner.api.health import TunerHealth
 from tuner.api.load_history import load_history
 from tuner.api.orders_api import KafkaOrderService
+from tuner.api.plan_service import PlanService
 from tuner.api.server import HttpServer
 from tuner.core.partition_limits import PartitionLimits
 from tuner.core.presence import TunerPresence
@@ -91,12 +92,14 @@ class TunerHooks:
         on_started: called once the HTTP server answers, with the health of the tuner.
         reloads: settings that change while the tuner runs.
         threads: names threads that have ended by an exception; None: such threads are not reported.
+        plan_service: previews and records plans for the status page; None: the page refuses plans.
     """
 
     process_metrics: Collector | None = None
     on_started: Callable[[HttpServer, TunerHealth], None] = lambda *_: None
     reloads: Reloads = field(default_factory=NoReloads)
     threads: ThreadWatch | None = None
+    plan_service: PlanService | None = None
 
 
 @dataclass(slots=True)
@@ -188,6 +191,7 @@ def run_tuner(
             status,
             hooks.process_metrics,
             KafkaOrderService(kafka, topics.orders, cluster, status.observers.orders, clock.wall_s),
+            plan_service=hooks.plan_service,
             other_pages=other_pages,
             cycle_s=settings.cycle_s,
             clock=clock,

@@ -17,6 +17,7 @@ from tuner.api.api_state import ApiState
 from tuner.api.auth import Tokens
 from tuner.api.journal_history import JournalHistory
 from tuner.api.metrics import make_registry
+from tuner.api.mutation_store import MutationStore
 from tuner.api.observers import Observers
 from tuner.api.orders_api import OrderChange
 from tuner.api.plan_status_store import PlanStatusStore
@@ -62,7 +63,13 @@ class KeptOrders:
 
 class SimulatedTuner:
     def __init__(
-        self, scenario: str, *, steers: bool = True, tokens: Tokens | None = None, dry_run: bool = False
+        self,
+        scenario: str,
+        *,
+        steers: bool = True,
+        tokens: Tokens | None = None,
+        dry_run: bool = False,
+        grafana_url: str | None = None,
     ) -> None:
         """Args:
         scenario: name of a shipped scenario.
@@ -92,6 +99,7 @@ class SimulatedTuner:
         self.journal.mark_read()
         self.entries: list[Entry] = []  # Those of the journal, by offset.
         self.journal.read_entries = lambda offset, count: self.entries[offset : offset + count]
+        self.mutations = MutationStore(scenario)
         self.observers = Observers(self.board)
         self.orders = KeptOrders()
         signals, throttles = SimulatedSignals(self._stream), SimulatedThrottles(self._cluster)
@@ -129,7 +137,15 @@ class SimulatedTuner:
             steering=steering,
         )
         app = make_app(
-            ApiState(self.observers, self.quotas, self.plans, weeks=self.weeks, journal=self.journal),
+            ApiState(
+                self.observers,
+                self.quotas,
+                self.plans,
+                mutations=self.mutations,
+                weeks=self.weeks,
+                journal=self.journal,
+                grafana_url=grafana_url,
+            ),
             make_registry(self.board, self.quotas),
             CYCLE_S,
             self.now_s,

@@ -7,11 +7,16 @@ from collections.abc import Sequence
 
 from rheostat.demo.recording import Recording
 from rheostat.line_chart import COLOURS, GREY, Line, Mark, Panel, svg
+from rheostat.line_film import Frame
 from streaming.shared.units import rate_text, size_text
 
 
-def draw_rescue(recording: Recording) -> str:
-    """Returns the chart of a run as SVG text."""
+def draw_rescue(recording: Recording, film: Sequence[Frame] = ()) -> str:
+    """Returns the chart of a run as SVG text.
+
+    Args:
+        film: the sentences of a film; empty: the chart does not move.
+    """
     seconds = len(recording.remaining_bytes)
     steady_state = rate_text(recording.steady_state_bytes_per_s)
     throttles = (
@@ -39,6 +44,7 @@ def draw_rescue(recording: Recording) -> str:
             "the bytes left to copy grow, until the tuner raises the throttle. No line means that no throttle is set. "
             "Latency can peak when the new replicas join the ISR, as acks=all then waits for them as well."
         ),
+        film=film,
     )
 
 

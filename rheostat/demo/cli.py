@@ -21,9 +21,13 @@ def demo(
             "--plot", metavar="FILE", help="draw throttles, remaining bytes and produce latency over time, as SVG"
         ),
     ] = None,
+    film: Annotated[
+        Path | None,
+        typer.Option("--film", metavar="FILE", help="draw the same as a film of 20 s, as an SVG that needs no script"),
+    ] = None,
     kafka: Kafka = None,
 ) -> None:
     """Shows on a real cluster how rheostat finds, explains and rescues a stalled reassignment. Takes about two minutes."""
     from rheostat.demo.story import run_demo
 
-    raise typer.Exit(run_demo(as_json=as_json, keep=keep, plot=plot, kafka=kafka))
+    raise typer.Exit(run_demo(as_json=as_json, keep=keep, plot=plot, film=film, kafka=kafka))

@@ -23,6 +23,7 @@ from rheostat.console.logs import set_up_logs
 from rheostat.console.output import out
 from rheostat.console.rich_console import console_for
 from rheostat.demo.chart import draw_rescue
+from rheostat.demo.film import draw_film
 from rheostat.demo.measured import wait_until_measured
 from rheostat.demo.move import MoveWatch
 from rheostat.demo.probe import LatencyProbe
@@ -87,10 +88,14 @@ class _Stall:
     remaining_bytes: int | None  # At the end of the stall.
 
 
-def run_demo(*, as_json: bool, keep: bool, plot: Path | None = None, kafka: str | None = None) -> int:
+def run_demo(
+    *, as_json: bool, keep: bool, plot: Path | None = None, film: Path | None = None, kafka: str | None = None
+) -> int:
     """Runs the demo, prints its summary, and returns the exit code: 0 only if the rescue succeeded."""
     if plot is not None:
         check_plot_path(plot)
+    if film is not None:
+        check_plot_path(film, "--film")
     version = None if kafka is None else check_kafka_version(kafka)
     summary = DemoSummary(rate_bytes_per_s_max=MAX_RATE_BYTES_PER_S)
     began_s = time.monotonic()
@@ -108,6 +113,9 @@ def run_demo(*, as_json: bool, keep: bool, plot: Path | None = None, kafka: str 
             if plot is not None and summary.recording is not None:
                 write_plot(plot, draw_rescue(summary.recording))
                 view.print_line(f"the plot is written to {plot}")
+            if film is not None and summary.recording is not None:
+                write_plot(film, draw_film(summary.recording), "--film")
+                view.print_line(f"the film is written to {film}")
             if keep:
                 _keep_running(lab, processes, view)
     return EXIT_NOT_WELL if summary.faults() else EXIT_DONE

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,30 +15,28 @@ from rheostat.console.interrupt import DeferredCtrlC
 from rheostat.console.output import out
 from rheostat.errors import EXIT_DONE, EXIT_NOT_ACKNOWLEDGED, EXIT_NOT_WELL, BadInputError, CommandError
 from rheostat.orders.send import wrong_cluster_name
-from rheostat.plan.generate.report import cordon_text
 from rheostat.reassign import plan_store
-from rheostat.reassign.checks import CheckResult, check_plan, list_planned, list_transitions
-from rheostat.reassign.constraints import PlanConstraints, describe_rate, read_constraints
+from rheostat.reassign.checks import list_transitions
 from rheostat.reassign.embedded_service import EmbeddedService
 from rheostat.reassign.interrupted import handle_interrupt, leave_running
-from rheostat.reassign.plan_input import (
-    PlanChanges,
-    PlanClusterState,
-    find_changes,
-    open_client,
-    read_cluster_state,
-    read_plan_file,
+from rheostat.reassign.plan_input import read_plan_file
+from rheostat.reassign.planned_start import parse_planned_start
+from rheostat.reassign.prepare import (
+    NothingToMove,
+    PlanOptions,
+    PreparedPlan,
+    count_text,
+    describe_changes,
+    prepare_plan,
 )
-from rheostat.reassign.planned_start import PlannedStart, parse_planned_start, read_planned_start
 from rheostat.reassign.progress import PlanProgress, as_record
 from rheostat.reassign.step_preview import describe_steps, steps_as_records
 from rheostat.reassign.text import state_text
 from rheostat.reassign.view import PlanView, print_line, stderr_console
 from rheostat.reassign.watch import watch_plan
 from streaming.shared.move_order import order_text
-from streaming.shared.short_lists import join_names
 from tuner.core.batch_limits import BatchLimits
-from tuner.core.reassignment_plan import DesiredPlanState, PlanThrottle, TopicPartition
+from tuner.core.reassignment_plan import DesiredPlanState, PlanThrottle
 from tuner.runtime.gc_tuning import tune_gc
 
 _RETRY_AFTER_S = 5.0
@@ -78,44 +75,30 @@ def run_reassign(config: Path, request: ReassignRequest) -> int:
     settings = load_settings(config)
     if not request.dry_run:
         check_can_confirm(yes=request.yes)
-    with open_client(settings) as client:
-        topics = {target.topic for target in plan.targets}
-        cluster = read_cluster_state(client, settings, topics, request.measure_s, print_line)
-    changes = find_changes(plan, cluster)
-    if not changes.partitions:
-        return _report_no_changes(changes, request)
-    stored = plan_store.read_plans(settings)
-    constraints = read_constraints(
-        settings,
-        request.throttle,
-        lease_has_members=cluster.tuners != 0,  # If the number is not known (None), a tuner may run.
-        standalone=request.standalone,
-    )
-    result = check_plan(
-        changes,
-        cluster,
-        rate_bytes_per_s_max=constraints.rate_bytes_per_s,
-        limits=settings.limits.limits(),
-        may_change_factor=request.may_change_factor,
-        batch_limits=request.limits,
-        active_plans=stored.active,
-        effective_leader_ratio=constraints.effective_leader_ratio,
-        has_objective=constraints.objective is not None,
-    )
-    conflicts = _find_conflicts(changes.partitions.keys(), stored)
-    start = read_planned_start(settings, requested_start, list_planned(changes, cluster), constraints, result)
+    try:
+        prepared = prepare_plan(
+            settings,
+            plan,
+            requested_start,
+            print_line,
+            PlanOptions(
+                request.limits, request.throttle, request.may_change_factor, request.measure_s, request.standalone
+            ),
+        )
+    except NothingToMove as finding:
+        return _report_no_changes(finding, request)
+    changes, result, constraints, start = prepared.changes, prepared.result, prepared.constraints, prepared.start
     if request.dry_run:
-        order = order_text(settings.tuner.first_topics)
-        return _dry_run(changes, cluster, result, conflicts, constraints, start, request, order)
+        return _dry_run(prepared, request, order_text(settings.tuner.first_topics))
     for line in result.notes:
         print_line(line)
-    if conflicts:
-        raise BadInputError(conflicts[0])
+    if prepared.conflicts:
+        raise BadInputError(prepared.conflicts[0])
     if result.violations:
         raise CommandError("\n".join([*result.violations, "The plan is not on record, and nothing was started."]))
     if (reason := wrong_cluster_name(settings)) is not None:
         raise BadInputError(reason)
-    if request.standalone and not cluster.tuners and settings.tuner.dry_run:
+    if request.standalone and not prepared.cluster.tuners and settings.tuner.dry_run:
         raise BadInputError(
             "--standalone starts a tuner, and with these settings it would not act: write dry_run: false under tuner:. "
             "Nothing was recorded."
@@ -125,8 +108,8 @@ def run_reassign(config: Path, request: ReassignRequest) -> int:
     # A plan without a throttle can slow down all clients, so the operator confirms it by typing a word instead of "y".
     word = "unthrottled" if request.throttle.unthrottled else None
     order = order_text(settings.tuner.first_topics)
-    confirm([*_describe_changes(changes, result, constraints), order, *start.lines], yes=request.yes, word=word)
-    with EmbeddedService(config if request.standalone else None, other_tuners=cluster.tuners) as service:
+    confirm([*describe_changes(changes, result, constraints), order, *start.lines], yes=request.yes, word=word)
+    with EmbeddedService(config if request.standalone else None, other_tuners=prepared.cluster.tuners) as service:
         head = plan_store.submit_plan(
             settings,
             changes.partitions,
@@ -137,7 +120,7 @@ def run_reassign(config: Path, request: ReassignRequest) -> int:
             result.expected_s,
         )
         print_line(
-            f"Plan {head.id} is on record: {_count_text(len(changes.partitions), 'partition')}.{start.advice(head.id)}"
+            f"Plan {head.id} is on record: {count_text(len(changes.partitions), 'partition')}.{start.advice(head.id)}"
         )
         if request.detach or start.not_before_ms:
             return _detach(settings, head.id, head.ordered_at_ms, request)
@@ -248,40 +231,18 @@ def _detach(settings: Settings, plan_id: str, ordered_at_ms: int, request: Reass
     return EXIT_DONE if acknowledged else EXIT_NOT_ACKNOWLEDGED
 
 
-def _report_no_changes(changes: PlanChanges, request: ReassignRequest) -> int:
+def _report_no_changes(finding: NothingToMove, request: ReassignRequest) -> int:
     if request.as_json:
         _print_json({"plan": None, "partitions": 0})
-    print_line(
-        f"Nothing to move: all {len(changes.targets)} partitions of the plan already have their target replicas."
-        f"{' So the plan cordons no broker.' if changes.cordon else ''}"
-    )
+    print_line(str(finding))
     return EXIT_DONE
 
 
-def _describe_changes(changes: PlanChanges, result: CheckResult, constraints: PlanConstraints) -> list[str]:
-    """Returns sentences on the partitions that the plan moves, its highest rate and its estimated duration."""
-    partitions = changes.partitions
-    added = sorted({b for p in partitions.values() for b in p.target if b not in p.original_replicas})
-    to_brokers = f" to broker{'s' if len(added) != 1 else ''} {', '.join(map(str, added))}" if added else ""
-    topics = {topic for topic, _ in partitions}
-    moves = f"{_count_text(len(partitions), 'partition')} of {_count_text(len(topics), 'topic')}"
-    cordons = [cordon_text(changes.cordon)] if changes.cordon else []
-    return [f"The plan moves {moves}{to_brokers}.", *cordons, *describe_rate(constraints), *result.duration]
-
-
-def _dry_run(
-    changes: PlanChanges,
-    cluster: PlanClusterState,
-    result: CheckResult,
-    conflicts: list[str],
-    constraints: PlanConstraints,
-    start: PlannedStart,
-    request: ReassignRequest,
-    order: str,
-) -> int:
+def _dry_run(prepared: PreparedPlan, request: ReassignRequest, order: str) -> int:
     """Shows the steps and the checks of the plan, and returns the exit code."""
-    violations = [*conflicts, *result.violations]
-    transitions = list_transitions(changes, cluster)
+    changes, result, constraints, start = prepared.changes, prepared.result, prepared.constraints, prepared.start
+    violations = [*prepared.conflicts, *result.violations]
+    transitions = list_transitions(changes, prepared.cluster)
     if request.as_json:
         _print_json(
             {
@@ -308,31 +269,13 @@ def _dry_run(
         for line in describe_steps(transitions, request.limits.replica_movements_max):
             out(line)
         forbidden = (f"Forbidden: {line}" for line in violations)
-        lines = _describe_changes(changes, result, constraints)
+        lines = describe_changes(changes, result, constraints)
         for line in (*lines, order, *start.lines, *result.notes, *forbidden):
             print_line(line)
         if constraints.no_executor is not None:
             print_line(constraints.no_executor)
     print_line("Dry run: the plan is not on record, and nothing was started.")
     return EXIT_NOT_WELL if violations else EXIT_DONE
-
-
-def _find_conflicts(keys: Collection[TopicPartition], stored: plan_store.StoredPlans) -> list[str]:
-    """Returns a sentence for each active plan that already moves one of the partitions ``keys``."""
-    texts = []
-    for plan in stored.active:
-        shared = sorted(key for key in plan.partitions if key in keys)
-        if shared:
-            names = join_names((f"{topic}-{number}" for topic, number in shared), 1)
-            texts.append(
-                f"plan {plan.id}, submitted by {plan.head.submitted_by}, already has {names}: wait until it ends, or run "
-                f"`rheostat reassign cancel {plan.id}`"
-            )
-    return texts
-
-
-def _count_text(count: int, noun: str) -> str:
-    return f"{count} {noun}{'s' if count != 1 else ''}"
 
 
 def _print_json(record: dict[str, Any]) -> None:

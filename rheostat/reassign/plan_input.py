@@ -146,11 +146,22 @@ def read_plan_file(path: Path) -> PlanFile:
     Raises:
         BadInputError: the file has faults; the message has one line for each.
     """
-    plan = read_plan(path)
+    return refuse_log_dirs(read_plan(path), str(path))
+
+
+def refuse_log_dirs(plan: PlanFile, name: str) -> PlanFile:
+    """Returns the plan unchanged.
+
+    Args:
+        name: of the plan, for messages.
+
+    Raises:
+        BadInputError: the plan moves replicas between log directories.
+    """
     with_log_dirs = next((t for t in plan.targets if any(d != "any" for d in t.log_dirs)), None)
     if with_log_dirs is not None:
         raise BadInputError(
-            f"{path}: {with_log_dirs.topic}-{with_log_dirs.partition} names log_dirs: rheostat moves replicas between brokers, "
+            f"{name}: {with_log_dirs.topic}-{with_log_dirs.partition} names log_dirs: rheostat moves replicas between brokers, "
             "not between log directories of a broker. Leave log_dirs out, or move this partition with kafka-reassign-partitions"
         )
     return plan

@@ -26,6 +26,7 @@ from streaming.shared.kafka import consumer
 from streaming.shared.kafka.clients import READ_ONCE_WAIT_MS
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError, Unreachable
 from streaming.shared.topics import ensure_topics
+from tuner.api.sentences import moment
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.operator_orders import Orders
 from tuner.core.reassignment_plan import (
@@ -212,6 +213,7 @@ def submit_plan(
     not_before_ms: int = 0,
     cordon: Sequence[int] = (),
     expected_s: float | None = None,
+    by: str | None = None,
 ) -> PlanHead:
     """Writes a new plan, and returns its head. The head is written last, because readers ignore parts without a head.
 
@@ -220,6 +222,7 @@ def submit_plan(
         not_before_ms: when the plan starts (epoch); 0: at once.
         cordon: the brokers that the tuner cordons before the first step.
         expected_s: the estimated duration; None: not known.
+        by: who submits the plan; None: the user of this process.
 
     Raises:
         CommandError, UnreachableError: the plan was not recorded, or it is not known whether it was.
@@ -230,7 +233,7 @@ def submit_plan(
     parts = list(split_into_parts(partitions))
     head = PlanHead(
         id=plan_id,
-        submitted_by=operator_text(now_ms),
+        submitted_by=operator_text(now_ms) if by is None else f"{by}, {moment(now_ms)}",
         submitted_at_ms=now_ms,
         ordered_at_ms=now_ms,
         part_records=len(parts),

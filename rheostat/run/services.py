@@ -184,6 +184,7 @@ def run_tune(
         threads: reports threads that end because of an error; None: they are not reported.
         manager: the service manager that started this process; None: there is none.
     """
+    from rheostat.reassign.page_service import PagePlanService
     from tuner.api.auth import CredentialsError
     from tuner.api.health import TunerHealth
     from tuner.api.server import HttpServer
@@ -221,6 +222,7 @@ def run_tune(
                 reloads=SettingsReloads(watch, dry_run=settings.tuner.dry_run) if watch is not None else NoReloads(),
                 on_started=started,
                 threads=threads,
+                plan_service=PagePlanService(settings),
             ),
         )
     except JournalError as error:

@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 import yaml
 
-from dashboards.runbook_page import RUNBOOK_AT, anchor
+from dashboards.runbook_page import PAGE_AT, RUNBOOK_AT, anchor
 from streaming.shared.metric_defs import ALL
+from tuner.api.page_shells import VIEWS
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "dashboards"
@@ -158,6 +159,24 @@ def test_runbook_variable_is_the_served_address(uid: str) -> None:
     assert runbook["query"] == RUNBOOK_AT
 
 
+@pytest.mark.parametrize("uid", BOARDS)
+def test_dashboard_links_back_to_a_view_of_the_page(uid: str) -> None:
+    (address,) = [v["query"] for v in BOARDS[uid]["templating"]["list"] if v["name"] == "page"]
+    assert address == PAGE_AT
+    assert BOARDS[uid]["links"][1]["url"].removeprefix("${page}").partition("#")[0] in {view.address for view in VIEWS}
+
+
+def test_boards_of_the_views_exist() -> None:
+    assert {view.board for view in VIEWS} <= BOARDS.keys()
+
+
+@pytest.mark.parametrize("panel", PANELS)
+def test_panel_of_brokers_links_each_line_to_its_broker(panel: dict[str, Any]) -> None:
+    by_broker = any("{{broker}}" in target["legendFormat"] for target in panel["targets"])
+    links = [link["url"] for link in panel["fieldConfig"]["defaults"].get("links", ())]
+    assert links == (["${page}/brokers?find=${__field.labels.broker}"] if by_broker else [])
+
+
 # The values of these panels have no limit.
 NO_LIMIT = {
     "Partitions moving", "Partitions of plans, by state", "Plans that do not proceed",
@@ -196,9 +215,9 @@ def test_dashboard_is_portable(uid: str) -> None:
     board = BOARDS[uid]
     assert board["uid"] == uid
     assert board["title"].startswith("rheostat / ")
-    assert [v["name"] for v in board["templating"]["list"]] == ["datasource", "cluster", "broker", "runbook"]
+    assert [v["name"] for v in board["templating"]["list"]] == ["datasource", "cluster", "broker", "page", "runbook"]
     assert board.get("id") is None
-    assert [link["tags"] for link in board["links"]] == [["rheostat"]]
+    assert [link["tags"] for link in board["links"]] == [["rheostat"], []]
     assert "rheostat" in board["tags"]
     assert {annotation["name"] for annotation in board["annotations"]["list"]} == {"Decisions", "Paused by an operator"}
     ids = [panel["id"] for panel in board["panels"]]

@@ -33,6 +33,16 @@ from tuner.api.metrics import make_registry
 from tuner.api.mutation_store import MutationStore
 from tuner.api.observers import Observers
 from tuner.api.orders_api import OrderChange, OrderNotRecorded
+from tuner.api.plan_routes import ROWS_MAX
+from tuner.api.plan_service import (
+    BrokerLoadRow,
+    PlacementRow,
+    PlanPreview,
+    PlanRefused,
+    PlanToStart,
+    StartedPlan,
+    StartRow,
+)
 from tuner.api.plan_status_store import PlanStatusStore
 from tuner.api.quota_status_store import QuotaStatusStore
 from tuner.api.server import make_app
@@ -48,6 +58,8 @@ from tuner.journal.entries import Entry, entry_of
 
 READ_TOKEN = "read-0123456789abcdef"
 OPERATE_TOKEN = "operate-0123456789abcdef"
+HOSTILE = "<img src=x>" + "ü" * 230
+HOUR_MS = 3_600_000
 RAISE = SetRate(
     *SOURCE, 10 * MB, 50 * MB, Reason.STALLED_THROTTLE_BOUND,
     "broker 1 leader throttle 10.0 MB/s → 50.0 MB/s: the move onto broker 3 has stalled",
@@ -79,6 +91,43 @@ class KeptDesk:
         return self.orders
 
 
+class GivenPlans:
+    """Answers with given values. tests/ui/test_ui_acting.py has the real service on real brokers."""
+
+    def __init__(self) -> None:
+        self.requests: list[tuple[PlanToStart, str | None]] = []
+        self.refusal: PlanRefused | None = None
+        self.refusals: tuple[str, ...] = ()
+
+    def preview(self, request: PlanToStart) -> PlanPreview:
+        self._note(request, None)
+        rows = [PlacementRow(HOSTILE, number, (1, 2), (3, 2)) for number in range(ROWS_MAX + 5)]
+        starts = [
+            StartRow("now", NOW_MS, None, None, None, None),
+            StartRow("your start", NOW_MS + HOUR_MS, NOW_MS + 2 * HOUR_MS, NOW_MS + HOUR_MS, None, 3600.0),
+        ]
+        loads = [BrokerLoadRow(3, 90 * MB, 0.0, 4, 5, 0, 1)]
+        return PlanPreview(
+            "It moves 205 partitions.",
+            len(rows),
+            rows,
+            loads,
+            starts,
+            ["as `fast` as it may"],
+            self.refusals,
+            "rheostat x",
+        )
+
+    def start(self, request: PlanToStart, by: str) -> StartedPlan:
+        self._note(request, by)
+        return StartedPlan("p-1", request.start_ms or 0, "Plan p-1 is on record.")
+
+    def _note(self, request: PlanToStart, by: str | None) -> None:
+        if self.refusal is not None:
+            raise self.refusal
+        self.requests.append((request, by))
+
+
 class Rig:
     def __init__(
         self,
@@ -89,6 +138,7 @@ class Rig:
         reads: TokenBuckets | None = None,
         orders: TokenBuckets | None = None,
         verifier: TokenVerifier | None = None,
+        plans: bool = True,
     ) -> None:
         self.clock = Clock()
         self.board = StatusStore(
@@ -106,6 +156,7 @@ class Rig:
         self.lag = LagStatusStore(CLUSTER)
         self.observers = Observers(self.board)
         self.order_service = KeptDesk()
+        self.plan_service = GivenPlans()
         self.mutations = MutationStore(CLUSTER)
         self.weeks = WeekStore(CLUSTER)
         self.weeks.mark_read()  # The history is empty.
@@ -113,9 +164,20 @@ class Rig:
         self.journal.mark_read()
         self.registry: CollectorRegistry = make_registry(self.board, self.quotas, mutations=self.mutations)
         known = (make_token(READ_TOKEN, "grafana", ApiRole.READ), make_token(OPERATE_TOKEN, "kim", ApiRole.OPERATE))
+        self.state = ApiState(
+            self.observers,
+            self.quotas,
+            self.plans,
+            self.mutations,
+            lag=self.lag,
+            weeks=self.weeks,
+            cordons=self.cordons,
+            journal=self.journal,
+        )
         self.app = make_app(
-            ApiState(self.observers, self.quotas, self.plans, self.mutations, lag=self.lag, weeks=self.weeks, cordons=self.cordons, journal=self.journal), self.registry, 5.0, self.clock,
-            tokens=Tokens(known if tokens else (), verifier=verifier), order_service=self.order_service, reads=reads, orders=orders,
+            self.state, self.registry, 5.0, self.clock,
+            tokens=Tokens(known if tokens else (), verifier=verifier), order_service=self.order_service,
+            plan_service=self.plan_service if plans else None, reads=reads, orders=orders,
             monotonic=self.clock,
         )  # fmt: skip
         self.http = TestClient(self.app, base_url="http://127.0.0.1")

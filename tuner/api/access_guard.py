@@ -174,6 +174,11 @@ def caller_of(request: Request) -> ApiCaller:
     return caller
 
 
+def caller_text(request: Request) -> str:
+    """Returns the author of an order for the journal: the token's name and the client's address."""
+    return f"{caller_of(request).name} over HTTP from {peer_address(request.scope) or 'this machine'}"
+
+
 def _has_local_host_name(headers: Headers) -> bool:
     """Returns whether the Host header names localhost or an address.
 

@@ -47,6 +47,7 @@ class ApiState:
         leadership: LeadershipStatusStore | None = None,
         other_pages: OtherPages = (),
         journal: JournalHistory | None = None,
+        grafana_url: str | None = None,
     ) -> None:
         """
         Args:
@@ -59,8 +60,10 @@ class ApiState:
             leadership: None: this tuner does not watch preferred leaders.
             other_pages: of the other clusters that this installation serves.
             journal: None: this tuner reads no journal for the page.
+            grafana_url: None: the page does not link to Grafana.
         """
         self._other_clusters = [{"cluster": cluster, "page": page} for cluster, page in other_pages]
+        self._grafana_url = grafana_url
         self.observers = observers
         self.quotas = quotas
         self.mutations = mutations or MutationStore(observers.status.cluster)
@@ -176,6 +179,7 @@ class ApiState:
         return {
             "cluster": store.cluster,
             "other_clusters": self._other_clusters,
+            "grafana_url": self._grafana_url,
             "version": self._rheostat_version,
             "ready": ready,
             "ready_text": why,

@@ -42,6 +42,15 @@ def brokers_json(snapshot: StatusSnapshot, brokers: Sequence[int]) -> list[dict[
     return rows
 
 
+def broker_json(snapshot: StatusSnapshot, broker: int) -> dict[str, Any]:
+    """Returns one broker, with the bytes that each side still has to copy."""
+    remaining = {
+        side.value: load.remaining_bytes if (load := snapshot.loads.get((broker, side))) is not None else None
+        for side in Side
+    }
+    return {**brokers_json(snapshot, [broker])[0], "remaining_bytes": remaining}
+
+
 def _side(snapshot: StatusSnapshot, side: BrokerSide, signal: BrokerSignal | None, now_ms: int) -> dict[str, Any]:
     result, observation = snapshot.cycle.result, snapshot.observation
     setting, load, decision = snapshot.rates.get(side), snapshot.loads.get(side), snapshot.last_decisions.get(side)

@@ -21,6 +21,8 @@ from streaming.shared.addresses import client_network
 from tuner.api.responses import error_response
 
 BODY_BYTES_MAX = 16 * 1024
+PLAN_PATH, PLAN_PREVIEW_PATH = "/api/v1/plans", "/page/plan-preview"
+PLAN_BYTES_MAX = 2 * 1024 * 1024  # Some 20,000 partitions.
 CALLERS_MAX = 1024
 # Never refused: a refused health check could make an orchestrator restart the tuner.
 HEALTH_PATHS = ("/healthz", "/readyz", "/-/healthy", "/-/ready")
@@ -104,9 +106,10 @@ class RequestLimiter:
                 scope, receive, send
             )
             return
+        body_bytes_max = PLAN_BYTES_MAX if scope["path"] in (PLAN_PATH, PLAN_PREVIEW_PATH) else self._body_bytes_max
         length = dict(scope["headers"]).get(b"content-length", b"")
-        if length.isdigit() and int(length) > self._body_bytes_max:
-            await error_response(413, f"the body is larger than {self._body_bytes_max} bytes")(scope, receive, send)
+        if length.isdigit() and int(length) > body_bytes_max:
+            await error_response(413, f"the body is larger than {body_bytes_max} bytes")(scope, receive, send)
             return
         # The client may send no length or a wrong one, so the bytes are also counted as they arrive. No response has started while
         # a route reads the body, so the exception becomes the response.
@@ -116,8 +119,8 @@ class RequestLimiter:
             nonlocal received_bytes
             message = await receive()
             received_bytes += len(message.get("body", b""))
-            if received_bytes > self._body_bytes_max:
-                raise HTTPException(413, f"the body is larger than {self._body_bytes_max} bytes")
+            if received_bytes > body_bytes_max:
+                raise HTTPException(413, f"the body is larger than {body_bytes_max} bytes")
             return message
 
         await self._app(scope, receive_limited, send)

@@ -59,6 +59,18 @@ def load_sentence(mutations: Mapping[str, Any]) -> str:
     return sentence.strip()
 
 
+def blame_sentence(mutations: Mapping[str, Any]) -> str:
+    """Returns who uses the controller most while there is no storm; during a storm the storm's own text says more."""
+    if mutations["storm"] is not None:
+        return ""
+    text = "No tenant overloads the controller."
+    if not mutations["tenants"]:
+        return text
+    busiest = mutations["tenants"][0]
+    names = [f"{kind} {busiest[key]}" for kind, key in (("user", "user"), ("client-id", "client_id")) if busiest[key]]
+    return f"{text} The busiest is {', '.join(names) or 'the default tenant'}, with {plain(busiest['per_s'])} partitions/s."
+
+
 def old_client_sentences(mutations: Mapping[str, Any]) -> list[str]:
     """Returns a sentence for each kind of request that old clients send."""
     return [

@@ -10,8 +10,7 @@ from starlette.responses import Response
 
 from streaming.shared.contract import Side
 from tuner.api import response_models
-from tuner.api.access_guard import AccessGuard, caller_of, declare_bearer_auth, route_class_with_check
-from tuner.api.limits import peer_address
+from tuner.api.access_guard import AccessGuard, caller_text, declare_bearer_auth, route_class_with_check
 from tuner.api.observers import Observers
 from tuner.api.orders_api import (
     OrderChange,
@@ -163,8 +162,3 @@ class _Orders:
         log.info("an order was recorded over HTTP", order=name, by=caller_text(request))
         self._observers.hub.publish("ordered", {"order": name, "at_ms": orders.at_ms})
         return json_response({"by": caller_text(request), **orders_json(orders, orders.at_ms)}, 202)
-
-
-def caller_text(request: Request) -> str:
-    """Returns the author of an order for the journal: the token's name and the client's address."""
-    return f"{caller_of(request).name} over HTTP from {peer_address(request.scope) or 'this machine'}"

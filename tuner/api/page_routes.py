@@ -7,15 +7,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Depends, HTTPException, Query
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 from starlette.responses import Response
 
 from streaming.shared.units import rate_text, size_text, span_text
-from tuner.api import broker_views, lag_views, mutation_texts, page_texts, sentences, views, week_texts
+from tuner.api import (
+    attention,
+    broker_views,
+    idle_views,
+    lag_views,
+    mutation_texts,
+    page_texts,
+    sentences,
+    views,
+    week_texts,
+)
 from tuner.api.access_guard import AccessGuard
 from tuner.api.api_state import ApiState
 from tuner.api.cordon_views import cordon_line
@@ -27,10 +38,12 @@ from tuner.api.log_dir_views import log_dir_line
 from tuner.api.page_shells import PAGE_FOLDER, add_open_routes
 from tuner.api.parameters import refuse_unknown_parameters
 from tuner.api.plan_history_routes import add_plan_history_parts
+from tuner.api.plan_routes import plan_preview_route
+from tuner.api.plan_service import PlanService
 from tuner.api.response_cache import StampSource, no_stamp
 from tuner.api.routes import page_json, plans_json, tenants_json
 from tuner.api.status_snapshot import StatusSnapshot
-from tuner.api.status_store import STANDBY_REASON, StatusStore
+from tuner.api.status_store import StatusStore
 from tuner.core.latency_limit import WHEN_MEASURED, LatencySource
 
 # Rows per part of the page.
@@ -51,17 +64,24 @@ _PARTITION_STATES = {
 }
 _RUNBOOK_SECTION = re.compile(r"\b([A-Z][A-Za-z]+) in the runbook\b")
 Digits = Annotated[str, Query(pattern=r"^[0-9]{0,10}$")]
+Minute = Annotated[str, Query(pattern=r"^([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2})?$")]  # In UTC.
 Find = Annotated[str, Query(max_length=512)]  # A part of a name.
 
 
-def page_routes(state: ApiState, guard: AccessGuard) -> APIRouter:
-    """Returns the router with the shells of all views, the runbook, the static files, and the parts of the page."""
+def page_routes(state: ApiState, guard: AccessGuard, plan_service: PlanService | None) -> APIRouter:
+    """Returns the router with the shells of all views, the runbook, the static files, and the parts of the page.
+
+    Args:
+        plan_service: None: plans cannot be previewed.
+    """
     router = APIRouter(include_in_schema=False)
     templates = _templates()
     add_open_routes(router, templates, needs_token=guard.needs_token)
     parts = APIRouter(prefix="/page", dependencies=[Depends(guard.read), Depends(refuse_unknown_parameters)])
     _add_parts(parts, state, templates)
+    _add_outlook(parts, state, templates)
     router.include_router(parts)
+    router.include_router(plan_preview_route(guard, plan_service, templates))
     return router
 
 
@@ -89,7 +109,9 @@ def _add_parts(parts: APIRouter, state: ApiState, templates: Environment) -> Non
             status = state.status("read")
             mode = page_texts.mode_line(status, is_standby=store.is_standby, closed_loop=store.limits.closed_loop)
             lines = sentences.schedule_lines(status["schedule"])
-            return {"s": status, "mode": mode, "schedule": lines, "standby_reason": STANDBY_REASON}
+            plans = plans_json(state.snapshot(), state.plans.snapshot(), 0, _PLANS)["plans"]
+            concerns = attention.concerns(status, plans, state.mutations_json())
+            return {"s": status, "mode": mode, "schedule": lines, "concerns": concerns}
 
         return part("now.html", build, every_second=True)
 
@@ -139,10 +161,16 @@ def _add_parts(parts: APIRouter, state: ApiState, templates: Environment) -> Non
 
     @parts.get("/decisions")
     async def decision_feed(
-        broker: Digits = "", reason: Annotated[str, Query(max_length=64)] = "", changes_only: bool = False
+        broker: Digits = "",
+        reason: Annotated[str, Query(max_length=64)] = "",
+        changes_only: bool = False,
+        until: Minute = "",
     ) -> Response:
         selection = DecisionFilter(
-            broker=int(broker) if broker else None, reason=reason or None, changes_only=changes_only
+            broker=int(broker) if broker else None,
+            reason=reason or None,
+            changes_only=changes_only,
+            to_ms=_end_of_minute_ms(until) if until else None,
         )
 
         def build() -> dict[str, Any]:
@@ -169,6 +197,7 @@ def _add_parts(parts: APIRouter, state: ApiState, templates: Environment) -> Non
             return {
                 "m": values,
                 "empty": page_texts.waiting_text(store, state.snapshot()) if values["observed_at_ms"] is None else None,
+                "blame": mutation_texts.blame_sentence(values),
                 "summary": mutation_texts.load_sentence(values),
                 "rows": mutation_texts.rate_rows(values),
                 "old_clients": mutation_texts.old_client_sentences(values),
@@ -196,6 +225,32 @@ def _add_parts(parts: APIRouter, state: ApiState, templates: Environment) -> Non
             "tenants.html",
             build,
             further_stamp=lambda: state.quotas.number,
+        )
+
+
+def _add_outlook(parts: APIRouter, state: ApiState, templates: Environment) -> None:
+    template = templates.get_template("idle.html")
+
+    @parts.get("/idle")
+    async def idle() -> Response:
+        """Returns the outlook while nothing moves; else an empty part, which the page hides."""
+
+        def build() -> bytes:
+            snapshot, store = state.snapshot(), state.observers.status
+            if not store.active or not idle_views.is_idle(snapshot, has_plans=bool(state.plans.snapshot().plans)):
+                return b""
+            inputs = idle_views.OutlookInputs(store, state.weeks, state.mutations_json())
+            threads, threads_text = idle_views.fetcher_rows(snapshot)
+            return template.render(
+                facts=idle_views.facts(snapshot, inputs),
+                capacities=idle_views.capacity_rows(snapshot, inputs),
+                total=len(snapshot.brokers),
+                threads=threads,
+                threads_text=threads_text,
+            ).encode()
+
+        return state.cached_response(
+            build, "text/html", further_stamp=lambda: (state.plans.snapshot().number, state.mutations.number)
         )
 
 
@@ -241,6 +296,19 @@ def _cards(store: StatusStore, snapshot: StatusSnapshot, find: str, offset: int)
 
 def _last_page_offset(rows: Sequence[object]) -> int:
     return max(0, len(rows) - 1) // CARDS * CARDS
+
+
+def _end_of_minute_ms(minute: str) -> int:
+    """Returns the last millisecond of a minute in UTC (epoch).
+
+    Raises:
+        HTTPException: there is no such minute.
+    """
+    try:
+        start = datetime.fromisoformat(minute).replace(tzinfo=UTC)
+    except ValueError as error:
+        raise HTTPException(422, f"until: there is no time {minute}") from error
+    return round(start.timestamp() * 1000) + 59_999
 
 
 def _templates() -> Environment:

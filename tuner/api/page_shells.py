@@ -11,12 +11,16 @@ from fastapi import APIRouter, HTTPException, Path
 from jinja2 import Environment
 from starlette.responses import HTMLResponse, Response
 
+from tuner.api.decisions import time_of_number
 from tuner.api.parameters import BrokerId
 from tuner.api.reason_codes import REASON_CODES
 
 PAGE_FOLDER = FilePath(__file__).parent / "page"
 PlanName = Annotated[str, Path(min_length=1, max_length=249, description="the id of a plan")]
 DecisionNumber = Annotated[int, Path(ge=0, le=2**53, description="the id of a decision")]
+
+
+_MOVES_BOARD = "rheostat-reassignments"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,19 +30,27 @@ class View:
     Attributes:
         template: the file that extends ``shell.html``.
         parts: the parts that the view loads from ``/page/...``, for browsers without JavaScript.
+        board: uid of the Grafana dashboard about the same subject (dashboards/).
     """
 
     address: str
     title: str
     template: str
     parts: tuple[str, ...]
+    board: str
 
 
 VIEWS = (
-    View("/", "Now", "view_now.html", ("now", "moves", "decisions")),
-    View("/moves", "Moves and plans", "view_moves.html", ("moves", "plans", "plan-history")),
-    View("/brokers", "Brokers", "view_brokers.html", ("brokers", "replication")),
-    View("/controller", "Controller and tenants", "view_controller.html", ("controller", "tenants")),
+    View("/", "Now", "view_now.html", ("now", "idle", "moves", "decisions"), "rheostat-overview"),
+    View("/moves", "Moves and plans", "view_moves.html", ("moves", "plans", "plan-history"), _MOVES_BOARD),
+    View("/brokers", "Brokers", "view_brokers.html", ("brokers", "replication"), "rheostat-replication"),
+    View(
+        "/controller",
+        "Controller and tenants",
+        "view_controller.html",
+        ("controller", "tenants"),
+        "rheostat-controller",
+    ),
 )
 
 
@@ -54,19 +66,20 @@ def add_open_routes(router: APIRouter, templates: Environment, *, needs_token: b
         )
 
     for view in VIEWS:
-        _add_view(router, view.address, shell(view.template, view))
+        _add_view(router, view.address, shell(view.template, view, board=view.board))
 
     @router.get("/decisions/{number}")
     async def decision(number: DecisionNumber) -> Response:
-        return HTMLResponse(shell("view_decision.html", None, number=number))
+        at_ms = time_of_number(number)
+        return HTMLResponse(shell("view_decision.html", None, number=number, at_ms=at_ms, board=_MOVES_BOARD))
 
     @router.get("/brokers/{broker}")
     async def broker_page(broker: BrokerId) -> Response:
-        return HTMLResponse(shell("view_broker.html", None, broker=broker))
+        return HTMLResponse(shell("view_broker.html", None, broker=broker, board=_MOVES_BOARD))
 
     @router.get("/plans/{plan}")
     async def plan_page(plan: PlanName) -> Response:
-        return HTMLResponse(shell("view_plan.html", None, plan=plan))
+        return HTMLResponse(shell("view_plan.html", None, plan=plan, board=_MOVES_BOARD))
 
     @router.get("/runbook")
     async def runbook_page() -> Response:

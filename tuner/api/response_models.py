@@ -64,6 +64,15 @@ class OrderReceipt(BaseModel):
     overrides: list[OverrideBody]
 
 
+class PlanReceipt(BaseModel):
+    """The plan is recorded. The active tuner begins it within a cycle, or at its start."""
+
+    plan: str = Field(description="the id of the plan")
+    by: str
+    not_before_ms: int | None = Field(description="when the plan starts; null: at once")
+    text: str
+
+
 class SideNamed(BaseModel):
     broker: int
     side: str
@@ -175,6 +184,7 @@ class OtherCluster(BaseModel):
 class Status(BaseModel):
     cluster: str
     other_clusters: list[OtherCluster] = Field(description="the other clusters of the same settings file")
+    grafana_url: str | None = Field(description="tuner.http.grafana_url; null: not set")
     version: str
     ready: bool
     ready_text: str
@@ -309,6 +319,15 @@ class Broker(BaseModel):
     completeness: float | None  # Scrapes in the signal's window, relative to the expected number.
     age_s: float | None
     sampled_at_ms: int | None
+
+
+class RemainingBytes(BaseModel):
+    leader: float | None
+    follower: float | None
+
+
+class OneBroker(Broker):
+    remaining_bytes: RemainingBytes = Field(description="bytes that each side still has to copy; null: not measured")
 
 
 class Brokers(Paged):

@@ -167,12 +167,12 @@ def _add_broker_routes(router: APIRouter, state: ApiState) -> None:
 
         return state.cached_json(build)
 
-    @router.get("/brokers/{broker}", response_model=response_models.Broker, responses=_UNKNOWN_ID)
+    @router.get("/brokers/{broker}", response_model=response_models.OneBroker, responses=_UNKNOWN_ID)
     async def broker(broker: BrokerId) -> Response:
         snapshot = state.snapshot()
         if (fault := broker_fault(broker, snapshot.brokers)) is not None:
             raise HTTPException(404, fault)
-        return state.cached_json(lambda: broker_views.brokers_json(snapshot, [broker])[0])
+        return state.cached_json(lambda: broker_views.broker_json(snapshot, broker))
 
     @router.get("/replication", response_model=response_models.Replication)
     async def replication(offset: Offset = 0, limit: ManyLimit = 100) -> Response:

@@ -39,6 +39,8 @@ from tuner.api.log_rate import limit_library_logs
 from tuner.api.order_routes import order_routes
 from tuner.api.orders_api import OrderService
 from tuner.api.page_routes import page_routes
+from tuner.api.plan_routes import plan_order_routes
+from tuner.api.plan_service import PlanService
 from tuner.api.requests_at_once import ConcurrentRequestLimiter
 from tuner.api.response_cache import ResponseCache
 from tuner.api.responses import SecurityHeaders, SharedBody, error_response, json_bytes, json_bytes_response
@@ -60,6 +62,7 @@ def make_app(
     *,
     tokens: Tokens | None = None,
     order_service: OrderService | None = None,
+    plan_service: PlanService | None = None,
     reads: TokenBuckets | None = None,
     orders: TokenBuckets | None = None,
     monotonic: Callable[[], float] = time.monotonic,
@@ -70,6 +73,7 @@ def make_app(
     Args:
         cycle_s: interval of the tuner's cycles.
         order_service: records orders; None: orders are refused.
+        plan_service: previews and records plans; None: plans are refused.
         reads: rate limit for the requests of one address.
         orders: rate limit for the orders of one caller.
         tls: whether the server speaks TLS.
@@ -90,7 +94,8 @@ def make_app(
     app.add_exception_handler(RequestValidationError, _answer_invalid_request)
     app.include_router(read_routes(state, guard, app.openapi))
     app.include_router(order_routes(state.observers, guard, order_service))
-    app.include_router(page_routes(state, guard))
+    app.include_router(plan_order_routes(state.observers, guard, plan_service))
+    app.include_router(page_routes(state, guard, plan_service))
     _add_health_routes(app, state.observers.status, guard, cycle_s)
 
     def stamp_of_this_second() -> object:

@@ -27,6 +27,12 @@ class HttpSettings(BaseModel):
         pattern=r"^https?://\S+$",
         description="address of the page for browsers, to which the pages of other clusters link; none: host and port",
     )
+    grafana_url: str | None = Field(
+        default=None,
+        pattern=r"^https?://\S+$",
+        description="address of Grafana for browsers, such as https://grafana.example.org; each view of the page then links to its "
+        "dashboard; none: the page has no such links",
+    )
     read_token: SecretStr | None = Field(
         default=None,
         description="bearer token for reading; better set as environment variable RHEOSTAT_TUNER__HTTP__READ_TOKEN",

@@ -11,6 +11,7 @@ from tuner.api.api_state import ApiState, OtherPages
 from tuner.api.auth import ApiRole, CredentialsError, Tokens, TokenVerifier, make_token
 from tuner.api.metrics import make_registry
 from tuner.api.orders_api import OrderService
+from tuner.api.plan_service import PlanService
 from tuner.api.server import HttpServer, make_app
 from tuner.runtime.clock import Clock
 from tuner.settings.http import HttpSettings
@@ -30,6 +31,7 @@ def http_server(
     process_metrics: Collector | None,
     orders: OrderService,
     *,
+    plan_service: PlanService | None = None,
     other_pages: OtherPages = (),
     cycle_s: float,
     clock: Clock,
@@ -39,6 +41,7 @@ def http_server(
     Args:
         process_metrics: metrics of the process itself, which are served with those of ``stores``.
         orders: records operator orders.
+        plan_service: previews and records plans; None: plans are refused.
         other_pages: name and status page of each other cluster.
 
     Raises:
@@ -72,12 +75,14 @@ def http_server(
                 stores.leadership,
                 other_pages,
                 stores.journal,
+                http.grafana_url,
             ),
             registry,
             cycle_s,
             clock.wall_s,
             tokens=_tokens(http, clock.monotonic_s),
             order_service=orders,
+            plan_service=plan_service,
             tls=http.tls_certfile is not None,
         )
         # The hub closes the open event streams of pages, which would otherwise delay the stop.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 from xml.etree import ElementTree
@@ -11,6 +12,7 @@ from typer.testing import CliRunner
 
 from rheostat.cli import app
 from rheostat.demo.chart import draw_rescue
+from rheostat.demo.film import draw_film
 from rheostat.demo.move import MoveSample, MoveWatch
 from rheostat.demo.recording import Event, Recording, make_recording
 from rheostat.errors import CommandError
@@ -107,3 +109,47 @@ def test_plot_option_is_checked_before_the_cluster_starts(monkeypatch: pytest.Mo
     done = CliRunner().invoke(app, ["demo", "--plot", "/nowhere/rescue.svg"])
     assert isinstance(done.exception, CommandError)
     assert "the folder /nowhere does not exist" in str(done.exception)
+
+
+def test_film_has_a_sentence_for_each_event_and_needs_no_script() -> None:
+    picture = draw_film(recording([(101.4, "move starts"), (102.5, "stall found"), (114.5, "something else")]))
+    root = ElementTree.fromstring(picture)
+    sentences = [text.text for text in root.iter(f"{SVG}text") if "frame" in text.attrib.get("class", "")]
+    assert sentences == [
+        "Producers write 3.00 MB/s.",
+        "An operator starts a move with a throttle of 4.50 MB/s.",
+        "The tuner finds the stall: new writes alone take 6.00 MB/s. It raises the throttle.",
+        "Something else.",
+    ]
+    # Without animations the whole chart and the last sentence are visible.
+    visible = [text.attrib["opacity"] for text in root.iter(f"{SVG}text") if "frame" in text.attrib.get("class", "")]
+    assert visible == ["0", "0", "0", "1"]
+    curtains = [rect for rect in root.iter(f"{SVG}rect") if rect.attrib.get("class") == "curtain"]
+    assert [rect.attrib["opacity"] for rect in curtains] == ["0"] * 3
+    assert "<script" not in picture
+    assert "prefers-reduced-motion: reduce" in picture
+
+
+def test_film_without_a_measured_value_says_so() -> None:
+    found = make_recording(
+        [], [], [(1.0, "move starts")], began_s=0.0, ended_s=3.0, write_bytes_per_s=3e6, steady_state_bytes_per_s=6e6
+    )
+    assert "with a throttle of an unknown value." in draw_film(found)
+
+
+def test_committed_film_is_small() -> None:
+    film = Path(__file__).resolve().parents[4] / "docs" / "images" / "rescue-film.svg"
+    assert 0 < film.stat().st_size < 1_000_000
+
+
+def test_chart_without_film_does_not_move() -> None:
+    assert "keyframes" not in draw_rescue(recording())
+
+
+def test_film_option_is_checked_before_the_cluster_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    from rheostat.demo import story
+
+    monkeypatch.setattr(story, "resolve_artifacts", lambda _: pytest.fail("the demo has started"))
+    done = CliRunner().invoke(app, ["demo", "--film", "/nowhere/rescue.svg"])
+    assert isinstance(done.exception, CommandError)
+    assert "--film /nowhere/rescue.svg: the folder /nowhere does not exist" in str(done.exception)

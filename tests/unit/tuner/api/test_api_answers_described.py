@@ -11,7 +11,8 @@ from api_rig import OPERATE_TOKEN, READ_TOKEN, Clock, Rig, bearer
 
 from streaming.shared.connection_limits import SlotLimits
 from tuner.api.connection_table import limits_for_descriptors
-from tuner.api.limits import BODY_BYTES_MAX, RequestRate, TokenBuckets
+from tuner.api.limits import BODY_BYTES_MAX, PLAN_BYTES_MAX, PLAN_PATH, RequestRate, TokenBuckets
+from tuner.api.plan_service import PlanRefused
 from tuner.api.requests_at_once import ConcurrentRequestLimiter
 
 Given = Callable[[Any, str, str, pytest.MonkeyPatch], int]
@@ -25,7 +26,8 @@ def working(**how: Any) -> Rig:
 
 
 def asked(rig: Rig, method: str, path: str, *, who: str | None = OPERATE_TOKEN, **more: Any) -> int:
-    body: dict[str, Any] = {"json": OVERRIDE if path.endswith("/override") else None} if method == "POST" else {}
+    bodies = {"/api/v1/override": OVERRIDE, "/api/v1/plans": {"plan": "{}"}}
+    body: dict[str, Any] = {"json": bodies.get(path)} if method == "POST" else {}
     headers = {**bearer(who), **more.pop("headers", {})}
     return int(rig.http.request(method, path, headers=headers, **(body | more)).status_code)
 
@@ -55,7 +57,9 @@ def standing_by(rig: Any, method: str, path: str, patch: pytest.MonkeyPatch) -> 
 
 
 def too_large(rig: Any, method: str, path: str, _: pytest.MonkeyPatch) -> int:
-    return asked(rig, method, path, json=None, content=b" " * (BODY_BYTES_MAX + 1))
+    return asked(
+        rig, method, path, json=None, content=b" " * (1 + (PLAN_BYTES_MAX if path == PLAN_PATH else BODY_BYTES_MAX))
+    )
 
 
 def senseless(rig: Any, method: str, path: str, _: pytest.MonkeyPatch) -> int:
@@ -75,7 +79,7 @@ def broken(rig: Any, method: str, path: str, patch: pytest.MonkeyPatch) -> int:
 
     observers = rig.observers
     for part, name in (
-        (rig.order_service, "submit"), (rig.plans, "snapshot"), (rig.quotas, "as_json"), (observers, "snapshot"), (observers.history, "series"),
+        (rig.order_service, "submit"), (rig.plan_service, "start"), (rig.plans, "snapshot"), (rig.quotas, "as_json"), (observers, "snapshot"), (observers.history, "series"),
         (observers.decisions, "page"), (observers.decisions, "row"), (rig.mutations, "snapshot"), (rig.weeks, "week"),
         (rig.weeks, "series"), (rig.journal, "rates"), (rig.journal.plans, "newest_first"), (rig.journal.plans, "story"),
     ):  # fmt: skip
@@ -86,6 +90,7 @@ def broken(rig: Any, method: str, path: str, patch: pytest.MonkeyPatch) -> int:
 def unavailable(rig: Any, method: str, path: str, patch: pytest.MonkeyPatch) -> int:
     patch.setattr(rig.observers.hub, "subscribe", lambda _: None)
     patch.setattr(rig.order_service, "away", True)
+    patch.setattr(rig.plan_service, "refusal", PlanRefused("the cluster does not answer", 503))
     return asked(rig, method, path)
 
 

@@ -32,7 +32,7 @@ from tuner.core.throttle_limits import MB
 PAGE = Path(tuner.api.__file__).parent / "page"
 STATIC = PAGE / "static"
 SHELL = "".join(path.read_text(encoding="utf-8") for path in (PAGE / "templates").glob("*.html"))
-PARTS = ["now", "moves", "plans", "brokers", "replication", "decisions", "decision/7", "controller", "tenants"]
+PARTS = ["now", "idle", "moves", "plans", "brokers", "replication", "decisions", "decision/7", "controller", "tenants"]
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ document.addEventListener("click", async (event) => {
   const button = event.target.closest("[data-copy]");
   if (!button) return;
   const command = document.getElementById(button.dataset.copy);
-  const said = document.querySelector("#copied");
+  const said = document.querySelector("#copied") || document.querySelector("#said");
   try {
     await navigator.clipboard.writeText(command.textContent);
     said.textContent = "Copied.";

@@ -8,36 +8,49 @@ const orders = (() => {
     resume: ["Resume", "The tuner acts again. It also takes back control of values that another tool or an operator has changed.", false],
     release: ["Release", "The tuner restores all settings that it manages, and ends all overrides. Then it changes nothing until an operator resumes.", true],
     override: ["Override", "The tuner keeps this rate while partitions move through the broker. After the given time the tuner controls the throttle again.", false],
+    plan: ["Start the plan", "", false],
     end: ["End the override", "The tuner controls the throttles of this broker again from its next cycle on.", false],
   };
   let page = null;
   let kind = null;
   let broker = null;
   let opened = 0; // Number of openings: a response may arrive when the dialog is open for another order.
+  let given = null; // The button that opened the dialog.
   let pending = null; // The last order, until the tuner acknowledges it.
   const dialog = () => document.querySelector("#order");
   const fields = () => dialog().querySelector("form").elements;
 
   function open(button) {
     kind = button.dataset.order;
+    given = button;
     broker = button.dataset.broker || "";
     const [title, what, dangerous] = KINDS[kind];
     const confirm = dialog().querySelector("button.main");
     dialog().querySelector("h2").textContent = `${title}${kind === "end" ? ` of broker ${broker}` : ""}?`;
-    document.querySelector("#order-what").textContent = what;
+    document.querySelector("#order-what").textContent = button.dataset.words || what;
     confirm.textContent = title;
     confirm.classList.toggle("danger", dangerous);
     const overrides = kind === "override";
     document.querySelector("#override").hidden = !overrides;
     for (const name of ["broker", "rate", "minutes"]) fields()[name].required = overrides;
-    if (overrides) {
-      const status = page.status();
-      fields().broker.value = broker;
-      fields().rate.max = status ? String((status.schedule?.highest_ceiling_bytes_per_s ?? status.rate_bytes_per_s_max) / MB) : "";
-    }
+    if (overrides) override.open(broker);
     wrong("");
+    command();
     opened += 1;
     dialog().showModal();
+  }
+
+  /* Shows the command that gives the same order. */
+  function command() {
+    const { other_clusters: others = [], cluster } = page.status() || {};
+    const where = others.length ? ` --cluster ${/^[A-Za-z0-9._-]+$/.test(cluster) ? cluster : `'${cluster.replaceAll("'", "'\\''")}'`}` : "";
+    const side = fields().side.value ? ` --side ${fields().side.value}` : "";
+    const number = fields().broker.value || "BROKER";
+    const arguments_ = {
+      override: `override --broker ${number}${side} --throttle ${fields().rate.value || "RATE"}MB/s --for ${fields().minutes.value || "30"}m`,
+      end: `override --broker ${broker} --clear`,
+    };
+    document.querySelector("#order-command").textContent = given.dataset.command || `rheostat ${arguments_[kind] || kind}${where}`;
   }
 
   function wrong(text) {
@@ -46,6 +59,7 @@ const orders = (() => {
 
   function request() {
     if (kind === "end") return [`/api/v1/override/${broker}`, { method: "DELETE" }];
+    if (kind === "plan") return ["/api/v1/plans", posted(plans.previewed())];
     const body = {};
     if (kind === "override") {
       body.broker = Number(fields().broker.value);
@@ -53,8 +67,10 @@ const orders = (() => {
       body.for_s = Number(fields().minutes.value) * 60;
       if (fields().side.value) body.side = fields().side.value;
     }
-    return [`/api/v1/${kind}`, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) }];
+    return [`/api/v1/${kind}`, posted(body)];
   }
+
+  const posted = (body) => ({ method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
 
   async function give() {
     const [title] = KINDS[kind];
@@ -65,9 +81,13 @@ const orders = (() => {
     try {
       const answer = await page.ask(...request());
       const said = await answer.json();
+      if (answer.status === 401) return refused(`The tuner refuses this token: ${said.detail}. Enter another one, then press ${title} again. What you have entered here stays.`);
       if (!answer.ok) return refused(said.detail);
-      pending = { title, atMs: said.orders_at_ms };
-      page.say(`${title}: recorded. The tuner acknowledges it within a cycle.`);
+      if (kind === "plan") page.say(said.text);
+      else {
+        pending = { title, atMs: said.orders_at_ms };
+        page.say(`${title}: recorded. The tuner acknowledges it within a cycle.`);
+      }
       if (mine === opened) dialog().close();
       page.news(0);
     } catch {
@@ -83,8 +103,11 @@ const orders = (() => {
     pending = null;
   }
 
-  function begin(given) {
-    page = given;
+  function begin(tools) {
+    page = tools;
+    override.begin(tools);
+    plans.begin(tools);
+    dialog().addEventListener("input", command);
     // The parts of the page replace their buttons.
     document.body.addEventListener("click", (event) => {
       const button = event.target.closest("[data-order]");

@@ -71,6 +71,7 @@ const rheostat = (() => {
         one("#cluster").textContent = status.cluster;
         document.title = `${status.moving_partitions ? `${status.moving_partitions} moving · ` : ""}${status.cluster} · ${title}`;
         offerClusters(status.other_clusters);
+        grafana.offer(status);
         one("#version").textContent = `rheostat ${status.version}`;
         document.body.dataset.role = status.role;
         one("#who").hidden = !token(); // A tuner that answers without a token needs none.
