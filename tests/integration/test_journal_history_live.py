@@ -13,7 +13,6 @@ from streaming.shared.contract import Side, Topics
 from streaming.shared.kafka import consumer, producer
 from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.topics import ensure_topics
-from tuner.api.decisions import number_of
 from tuner.api.journal_history import JournalHistory, MarkKind
 from tuner.control.throttle.decision import Reason, SetRate
 from tuner.control.throttle.state import Memory
@@ -30,6 +29,11 @@ MINUTE_MS = 60_000
 WAIT_S = 60.0
 RAISE = SetRate(1, Side.LEADER, 10 * MB, 50 * MB, Reason.STALLED_THROTTLE_BOUND, "broker 1 leader throttle: up")
 LOWER = SetRate(1, Side.LEADER, 50 * MB, 20 * MB, Reason.FOLLOWS_CLIENTS, "broker 1 leader throttle: down")
+
+
+def number_of(entry: Entry) -> int:
+    """Returns the id of the first decision of its millisecond."""
+    return entry.at_ms * 2_000 + (entry.kind == "steering")
 
 
 @pytest.fixture

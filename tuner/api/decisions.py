@@ -115,6 +115,11 @@ class DecisionStore:
             for entry in entries:
                 self._add(entry)
 
+    def add_numbered(self, entry: Entry) -> int | None:
+        """Adds an entry, and returns the number of its row; None for an outcome, which belongs to an earlier row."""
+        with self._lock:
+            return self._add(entry)
+
     def load_history(self, entries: Sequence[Entry]) -> None:
         """Adds entries that were written before the start. Newer entries were added meanwhile, so all rows are rebuilt in order of
         time."""
@@ -164,11 +169,12 @@ class DecisionStore:
             rows = list(self._ticks if steering_tick else self._rows)
         return next((row for row in rows if any(act.entry.at_ms == at_ms for act in row.acts)), None)
 
-    def _add(self, entry: Entry) -> None:
+    def _add(self, entry: Entry) -> int | None:
+        """Returns the number of the row that the entry is in; None for an outcome, which belongs to an earlier row."""
         if entry.kind == "outcome" and (act := self._act_of(entry)) is not None:
             act.outcome = entry
             self._revisions[False] += 1
-            return
+            return None
         is_tick = entry.kind == STEERING
         self._revisions[is_tick] += 1
         event = event_key(entry)
@@ -185,6 +191,7 @@ class DecisionStore:
             self._entry_count += 1
             while self._entry_count > self._entries_max and len(self._rows) > 1:
                 self._entry_count -= len(self._rows.popleft().acts)
+        return row.number
 
     def _row_of(self, event: Hashable | None, entry: Entry) -> EventRow | None:
         """Returns the row that the entry belongs to; None if it starts a new row."""
@@ -230,11 +237,6 @@ class RecordedJournal:
         """
         self._write(entries, **further_arguments)
         self._decisions.add(entries)
-
-
-def number_of(entry: Entry) -> int:
-    """Returns the id of the decision page that shows an entry."""
-    return entry.at_ms * _NUMBERS_PER_MS + (entry.kind == STEERING)
 
 
 def is_tick_number(number: int) -> bool:

@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from streaming.shared.contract import Side
-from tuner.api.decisions import DecisionStore, EventRow, is_tick_number, number_of, throttles_of, time_of_number
+from tuner.api.decisions import DecisionStore, EventRow, is_tick_number, throttles_of, time_of_number
 from tuner.api.plan_history import PlanHistory
 from tuner.api.rate_lines import RateLines, RatePoint
 from tuner.api.read_on_request import ReadOnRequest
@@ -89,6 +89,7 @@ class JournalHistory(ReadOnRequest):
         self.read_entries: Callable[[int, int], Iterable[Entry]] = lambda _offset, _count: ()
         self.lock = threading.Lock()
         self._lines = RateLines()
+        self._numbered = DecisionStore(_AROUND, _AROUND)
         self._decisions: deque[HistoryMark] = deque(maxlen=_DECISION_MARKS_MAX)
         self._others: deque[HistoryMark] = deque(maxlen=_OTHER_MARKS_MAX)
         self._settings: deque[tuple[int, SettingsInForce]] = deque(maxlen=_SETTINGS_MAX)
@@ -103,6 +104,8 @@ class JournalHistory(ReadOnRequest):
     def add(self, entry: Entry, offset: int) -> None:
         """Adds an entry of the journal, in the order of the topic."""
         with self.lock:
+            # Counts as the memory of the tuner does, so that both have the same ids.
+            number = self._numbered.add_numbered(entry) or 0
             self._index_ms.append(entry.at_ms)
             self._index_offsets.append(offset)
             if len(self._index_ms) > _INDEX_MAX:
@@ -111,9 +114,9 @@ class JournalHistory(ReadOnRequest):
             if entry.kind == STEERING and self._first_tick is None:
                 self._first_tick = entry
             if entry.kind in (STEPS, STEP_OUTCOMES):
-                self.plans.add_entry(entry)
+                self.plans.add_entry(entry, number)
             self._add_rates(entry)
-            self._add_mark(entry)
+            self._add_mark(entry, number)
 
     def apply_plan_record(self, key: bytes, value: bytes | None) -> None:
         """Applies a record of the journal or of the orders topic. Records that are not about plans change nothing."""
@@ -132,7 +135,7 @@ class JournalHistory(ReadOnRequest):
         if field is not None and isinstance(broker, int) and side is not None:
             self._lines.add((broker, side), entry.at_ms, entry.decision.get(field))
 
-    def _add_mark(self, entry: Entry) -> None:
+    def _add_mark(self, entry: Entry, number: int) -> None:
         settings = settings_of(entry)
         if settings is not None:
             self._settings.append((entry.at_ms, settings))
@@ -140,7 +143,7 @@ class JournalHistory(ReadOnRequest):
         if kind is None:
             return
         sides = tuple((b, None if s is None else str(s)) for b, s in throttles_of(entry) if b is not None)
-        mark = HistoryMark(entry.at_ms, kind, number_of(entry), sides, shorten(entry.text))
+        mark = HistoryMark(entry.at_ms, kind, number, sides, shorten(entry.text))
         (self._decisions if kind is MarkKind.DECISION else self._others).append(mark)
 
     def _kind_of(self, entry: Entry) -> MarkKind | None:
@@ -220,7 +223,7 @@ class JournalHistory(ReadOnRequest):
                 return row
         store = DecisionStore(_AROUND, _AROUND)
         store.load_history(list(self.read_entries(max(0, offset - _BEFORE), _AROUND)))
-        row = store.row_at(at_ms, steering_tick=is_tick_number(number))
+        row = store.row(number) or store.row_at(at_ms, steering_tick=is_tick_number(number))
         if row is not None:
             with self.lock:
                 # An open page asks again after each cycle.

@@ -9,11 +9,10 @@ Invariant: at most ``PARTITIONS_MAX`` partitions are kept. The oldest plans lose
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from tuner.api.decisions import number_of
 from tuner.api.partition_table import PartitionTable, PlanPartitionState
 from tuner.core.reassignment_plan import PlanHead, PlanState
 from tuner.journal.entries import STEPS, Entry
@@ -23,6 +22,14 @@ PARTITIONS_MAX = 500_000
 _PLANS_MAX = 200
 _EVENTS_MAX = 2_000  # Of one plan.
 _TEXT_MAX = 200
+_PARTITION_MAX = 2**31 - 1
+# By field of an outcome's decision: the state of its partitions.
+_STATES = {
+    "reached": PlanPartitionState.ARRIVED,
+    "rolled_back": PlanPartitionState.ROLLED_BACK,
+    "never_taken": PlanPartitionState.WAITING,
+    "given_up": PlanPartitionState.GIVEN_UP,
+}
 
 
 class PlanEvent(NamedTuple):
@@ -87,25 +94,29 @@ class PlanHistory:
         except ValueError:
             return  # `rheostat journal check` names the records that this version cannot read.
 
-    def add_entry(self, entry: Entry) -> None:
-        """Adds an entry about steps or their outcomes."""
+    def add_entry(self, entry: Entry, number: int) -> None:
+        """Adds an entry about steps or their outcomes.
+
+        Args:
+            number: the id of its decision page.
+        """
         plan = entry.decision.get("plan")
         if not isinstance(plan, str):
             return
         story = self._story(plan)
         story.first_ms = story.first_ms or entry.at_ms
-        rows = entry.decision.get("steps", ()) if entry.kind == STEPS else ()
+        rows = _steps(entry) if entry.kind == STEPS else []
         outcomes = _outcomes(entry) if entry.kind != STEPS else []
         if (table := story.partitions) is not None and not entry.dry_run:
-            for topic, partition, _, target, *_rest in rows:
-                table.start(str(topic), int(partition), target, entry.at_ms)
+            for topic, partition, target in rows:
+                table.start(topic, partition, target, entry.at_ms)
             for topic, partition, state in outcomes:
                 table.end(topic, partition, state, entry.at_ms)
         arrived = entry.decision.get("arrived")
         story.events.append(
             PlanEvent(
                 entry.at_ms,
-                number_of(entry),
+                number,
                 len(rows),
                 len(outcomes),
                 arrived if isinstance(arrived, int) else None,
@@ -154,19 +165,29 @@ class PlanHistory:
             kept.remove(oldest)
 
 
-def _outcomes(entry: Entry) -> list[tuple[str, int, PlanPartitionState]]:
-    """Returns the partitions whose step has ended, with their state."""
-    decision = entry.decision
+def _steps(entry: Entry) -> list[tuple[str, int, Sequence[int]]]:
+    """Returns the topic, the partition and the replicas of each step. Rows of another form are left out."""
+    rows = entry.decision.get("steps", ())
     return [
-        *_with_state(decision.get("reached", ()), PlanPartitionState.ARRIVED),
-        *_with_state(decision.get("rolled_back", ()), PlanPartitionState.ROLLED_BACK),
-        *_with_state(decision.get("never_taken", ()), PlanPartitionState.WAITING),
-        *_with_state(decision.get("given_up", ()), PlanPartitionState.GIVEN_UP),
+        (row[0], row[1], row[3])
+        for row in (rows if isinstance(rows, list | tuple) else ())
+        if _is_partition(row) and len(row) > 3 and isinstance(row[3], list | tuple)
     ]
 
 
-def _with_state(
-    rows: Iterable[Sequence[Any]], state: PlanPartitionState
-) -> Iterable[tuple[str, int, PlanPartitionState]]:
-    for row in rows:
-        yield str(row[0]), int(row[1]), state
+def _outcomes(entry: Entry) -> list[tuple[str, int, PlanPartitionState]]:
+    """Returns the partitions whose step has ended, with their state. Rows of another form are left out."""
+    return [
+        (row[0], row[1], state)
+        for name, state in _STATES.items()
+        if isinstance(rows := entry.decision.get(name, ()), list | tuple)
+        for row in rows
+        if _is_partition(row)
+    ]
+
+
+def _is_partition(row: Any) -> bool:
+    """Returns whether a row begins with a topic and the number of a partition."""
+    if not isinstance(row, list | tuple) or len(row) < 2:
+        return False
+    return isinstance(row[0], str) and isinstance(row[1], int) and 0 <= row[1] <= _PARTITION_MAX

@@ -14,7 +14,6 @@ from week_cases import history_week
 from streaming.shared.contract import Side
 from tuner.api import broker_history_routes
 from tuner.api.broker_history_views import RANGE_MS_MAX, HistoryRange, time_range
-from tuner.api.decisions import number_of
 from tuner.control.throttle.decision import Reason, SetRate
 from tuner.control.throttle.objective import Objective
 from tuner.control.throttle.order_events import OrderEvent
@@ -24,6 +23,11 @@ from tuner.journal.term_entries import begin_term_entry, settings_in_force
 
 HOUR_MS, DAY_MS = 3_600_000, 86_400_000
 HOSTILE = "<img src=x onerror=alert(1)>\u202e" + "名" * 249
+
+
+def number_of(entry: Entry) -> int:
+    """Returns the id of the first decision of its millisecond."""
+    return entry.at_ms * 2_000 + (entry.kind == "steering")
 
 
 def settings_entry(at_ms: int, ceiling: float, latency_ms: float | None = None) -> Entry:

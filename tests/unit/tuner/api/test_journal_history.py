@@ -11,7 +11,6 @@ from tuner_cases import CLUSTER, NOW_MS, SOURCE, TARGET
 
 from streaming.shared.contract import Side
 from tuner.api import journal_history
-from tuner.api.decisions import number_of
 from tuner.api.journal_history import JournalHistory, MarkKind
 from tuner.control.throttle.decision import Decision, Hold, Reason, Relinquish, RestoreRate, SetRate
 from tuner.control.throttle.objective import Mode, Objective
@@ -26,6 +25,11 @@ RESTORE = RestoreRate(*SOURCE, 50 * MB, None, Reason.MOVE_ENDED, "broker 1 leade
 EXTERNAL = Relinquish(
     *SOURCE, 50 * MB, 7 * MB, LATER_MS, Reason.EXTERNAL_CHANGE, "broker 1 leader throttle: changed by another tool"
 )
+
+
+def number_of(entry: Entry) -> int:
+    """Returns the id of the first decision of its millisecond."""
+    return entry.at_ms * 2_000 + (entry.kind == "steering")
 
 
 def term(holder: str, at_ms: int, ceiling: float = 60 * MB, objective: Objective | None = None) -> Entry:
@@ -159,3 +163,11 @@ def test_missing_ticks_of_a_wrapped_ring_are_told() -> None:
     first = replace(steering_entry([RAISE], NOW_MS), seq=5)
     assert history_of(first).ticks_since_ms == NOW_MS
     assert history_of(replace(first, seq=1)).ticks_since_ms is None
+
+
+def test_decisions_of_one_millisecond_keep_their_own_ids() -> None:
+    other = SetRate(3, Side.LEADER, 10 * MB, 20 * MB, Reason.STALLED_THROTTLE_BOUND, "broker 3 leader throttle: why")
+    history = history_of(entry_of("intent", RAISE, NOW_MS), entry_of("intent", other, NOW_MS))
+    ids = {broker: history.marks(broker, NOW_MS, LATER_MS, 10)[0][0].number for broker in (1, 3)}
+    rows = {broker: history.row(number) for broker, number in ids.items()}
+    assert {broker: row.entry.decision["broker"] for broker, row in rows.items() if row is not None} == {1: 1, 3: 3}

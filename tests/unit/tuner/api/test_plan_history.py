@@ -188,7 +188,7 @@ def test_forged_records_change_nothing() -> None:
     ):
         for value in (b"\xff", b"{}", None):
             history.apply(key, value)
-    history.add_entry(Entry(1, STEPS, "reassign", "advance", "x", {"plan": 7}))
+    history.add_entry(Entry(1, STEPS, "reassign", "advance", "x", {"plan": 7}), 1)
     assert [story.id for story in history.newest_first() if story.head or story.events_total] == []
 
 
@@ -197,7 +197,7 @@ def test_many_plans_keep_the_newest_and_drop_old_partitions(monkeypatch: pytest.
     monkeypatch.setattr(plan_history, "PARTITIONS_MAX", 3)
     history = PlanHistory(CLUSTER)
     for number in range(9):
-        history.add_entry(steps([("t", 0), ("t", 1)], START_MS + number, plan=f"p{number}"))
+        history.add_entry(steps([("t", 0), ("t", 1)], START_MS + number, plan=f"p{number}"), 1)
     stories = history.newest_first()
     assert [story.id for story in stories] == [f"p{number}" for number in (8, 7, 6, 5, 4)]
     assert [story.partitions is not None for story in stories] == [True, False, False, False, False]
@@ -208,3 +208,16 @@ def test_curve_of_a_long_plan_has_few_points_and_ends_at_the_last() -> None:
     assert len(curve.points.split()) <= 201
     assert curve.points.endswith("100.0,0.0")
     assert progress_curve([(START_MS, 1)]) == Curve("", 0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    "rows", [None, 7, "abc", [7], [["t"]], [["t", "x", [], [1]]], [["t", 2**31, [], [1]]], [["t", 0, [], 5]]]
+)
+def test_steps_of_another_form_are_left_out(rows: object) -> None:
+    rig = rig_with(
+        Entry(START_MS, STEPS, "reassign", "advance", "x", {"plan": "p1", "steps": rows}),
+        Entry(START_MS, STEP_OUTCOMES, "reassign", "ended", "x", {"plan": "p1", "reached": rows, "arrived": "all"}),
+    )
+    partitions = rig.get("/api/v1/plan-history/p1/partitions").json()["partitions"]
+    assert [row for row in partitions if row["state"] == "moving"] == []
+    assert rig.get("/api/v1/plan-history/p1").json()["events_total"] == 2

@@ -13,7 +13,6 @@ import pytest
 from kafka import TopicPartition
 from tuner_cases import CLUSTER, NOW_MS, SOURCE
 
-from tuner.api.decisions import number_of
 from tuner.api.journal_history import JournalHistory
 from tuner.control.throttle.decision import Reason, SetRate
 from tuner.core.throttle_limits import MB
@@ -24,6 +23,11 @@ TOPIC = "rheostat.journal"
 PARTITION = TopicPartition(TOPIC, 0)
 RAISE = SetRate(*SOURCE, 10 * MB, 50 * MB, Reason.STALLED_THROTTLE_BOUND, "broker 1 leader throttle: up")
 WAIT_S = 10.0
+
+
+def number_of(entry: Entry) -> int:
+    """Returns the id of the first decision of its millisecond."""
+    return entry.at_ms * 2_000 + (entry.kind == "steering")
 
 
 class Record(NamedTuple):
