@@ -328,7 +328,9 @@ def test_page_shows_one_eta_per_plan(browser: Browser, open_tuner: SimulatedTune
     expect(page.locator("#plans .how-far")).to_contain_text("copied:")
     expect(page.locator("main")).not_to_contain_text("done in about")
     page.locator("#plans h3 a").click()
-    expect(page).to_have_url(re.compile(r"/moves\?find=p$"))
+    expect(page).to_have_url(re.compile("/plans/p$"))
+    expect(page.locator("#plan-title")).to_have_text("Plan p")
+    page.goto(f"{open_tuner.address}/moves?find=p")
     expect(page.locator("#plans article")).to_have_count(1)
     assert seat.wrong == []
     seat.close()
