@@ -26,11 +26,10 @@ def find_decision(state: ApiState, number: int) -> FoundDecision:
     has another id, so a row is also found by the time of one of its acts.
     """
     store = state.observers.decisions
-    row = store.row(number) or store.row_at(time_of_number(number), steering_tick=is_tick_number(number))
-    if row is not None:
+    if (row := store.row(number)) is not None:
         return FoundDecision(row, None)
     reason = state.journal.unread_reason(_READ_S_MAX)
-    row = state.journal.row(number)
+    row = state.journal.row(number) or store.row_at(time_of_number(number), steering_tick=is_tick_number(number))
     if row is not None:
         return FoundDecision(row, None)
     return FoundDecision(None, MISSING if reason is None else f"{reason[:1].upper()}{reason[1:]}")

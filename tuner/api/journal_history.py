@@ -94,7 +94,8 @@ class JournalHistory(ReadOnRequest):
         self._others: deque[HistoryMark] = deque(maxlen=_OTHER_MARKS_MAX)
         self._settings: deque[tuple[int, SettingsInForce]] = deque(maxlen=_SETTINGS_MAX)
         self._holder: str | None = None
-        self._index_ms, self._index_offsets = array("q"), array("q")
+        # Of each entry: the number of its row, its time, and its offset.
+        self._index_numbers, self._index_ms, self._index_offsets = array("q"), array("q"), array("q")
         self._rows_read: dict[int, EventRow] = {}
         self._first_ms: int | None = None
         self._first_tick: Entry | None = None
@@ -106,10 +107,12 @@ class JournalHistory(ReadOnRequest):
         with self.lock:
             # Counts as the memory of the tuner does, so that both have the same ids.
             number = self._numbered.add_numbered(entry) or 0
+            self._index_numbers.append(number)
             self._index_ms.append(entry.at_ms)
             self._index_offsets.append(offset)
             if len(self._index_ms) > _INDEX_MAX:
-                del self._index_ms[: _INDEX_MAX // 2], self._index_offsets[: _INDEX_MAX // 2]
+                for column in (self._index_numbers, self._index_ms, self._index_offsets):
+                    del column[: _INDEX_MAX // 2]
             self._first_ms = entry.at_ms if self._first_ms is None else min(self._first_ms, entry.at_ms)
             if entry.kind == STEERING and self._first_tick is None:
                 self._first_tick = entry
@@ -212,17 +215,15 @@ class JournalHistory(ReadOnRequest):
 
     def row(self, number: int) -> EventRow | None:
         """Returns the decision with this id from the journal; None: the journal does not have it, or is not read yet."""
-        at_ms = time_of_number(number)
         with self.lock:
-            try:
-                place = self._index_ms.index(at_ms)
-            except ValueError:
+            place = self._place_of(number)
+            if place is None:
                 return None
-            offset = self._index_offsets[place]
+            at_ms, offset = self._index_ms[place], self._index_offsets[place]
             if (row := self._rows_read.get(number)) is not None:
                 return row
         store = DecisionStore(_AROUND, _AROUND)
-        store.load_history(list(self.read_entries(max(0, offset - _BEFORE), _AROUND)))
+        store.add(self.read_entries(max(0, offset - _BEFORE), _AROUND))
         row = store.row(number) or store.row_at(at_ms, steering_tick=is_tick_number(number))
         if row is not None:
             with self.lock:
@@ -231,6 +232,15 @@ class JournalHistory(ReadOnRequest):
                     {number: row} if len(self._rows_read) >= _ROWS_READ_MAX else {**self._rows_read, number: row}
                 )
         return row
+
+    def _place_of(self, number: int) -> int | None:
+        """Returns the place of a row in the index. After the clock was set back, the number of a row does not tell its time."""
+        for column, value in ((self._index_numbers, number), (self._index_ms, time_of_number(number))):
+            try:
+                return column.index(value)
+            except ValueError:
+                continue
+        return None
 
 
 def shorten(text: str) -> str:

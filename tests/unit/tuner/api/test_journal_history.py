@@ -171,3 +171,12 @@ def test_decisions_of_one_millisecond_keep_their_own_ids() -> None:
     ids = {broker: history.marks(broker, NOW_MS, LATER_MS, 10)[0][0].number for broker in (1, 3)}
     rows = {broker: history.row(number) for broker, number in ids.items()}
     assert {broker: row.entry.decision["broker"] for broker, row in rows.items() if row is not None} == {1: 1, 3: 3}
+
+
+def test_decision_after_the_clock_was_set_back_is_found_by_its_id() -> None:
+    later, earlier = entry_of("intent", RAISE, LATER_MS), entry_of("intent", RESTORE, NOW_MS)
+    history = history_of(later, earlier)
+    (mark,), _ = history.marks(1, NOW_MS, NOW_MS + 1, 10)
+    row = history.row(mark.number)
+    assert row is not None
+    assert row.entry.action == "restore"
