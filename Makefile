@@ -81,7 +81,7 @@ audit: venv ## known vulnerabilities of the locked packages; says so if the data
 	$(BIN)/python -m dist_build.audit
 
 screenshots: venv ## the pictures of the page in README and docs, taken again
-	RHEOSTAT_SCREENSHOTS=1 $(BIN)/python -m pytest tests/ui/test_ui_plan.py tests/ui/test_ui_week.py -m ""
+	RHEOSTAT_SCREENSHOTS=1 $(BIN)/python -m pytest tests/ui/test_ui_plan.py tests/ui/test_ui_week.py tests/ui/test_ui_questions.py tests/ui/test_ui_plan_preview.py -m ""
 
 records: venv ## the stored records of tests/unit/records/unreleased, written again after their format has changed
 	RHEOSTAT_WRITE_RECORDS=1 $(BIN)/python -m pytest tests/unit/test_stored_records.py -k stored

@@ -115,7 +115,7 @@ def _preview(
     changes, result, report = prepared.changes, prepared.result, prepared.start.report
     count = len(changes.partitions)
     sentences = [
-        *describe_changes(changes, result, prepared.constraints), order, *prepared.start.lines, *result.notes, *notes,
+        *describe_changes(changes, result, prepared.constraints), order, *prepared.start.lines, *result.notes, *map(_without_options, notes),
     ]  # fmt: skip
     return PlanPreview(
         summary=_summary(prepared, report),
@@ -130,6 +130,13 @@ def _preview(
         refusals=_refusals(prepared),
         command=_command(prepared, request, cluster),
     )
+
+
+def _without_options(note: str) -> str:
+    """Returns a note about the write rates without the options of the command, which the page does not have."""
+    if note.startswith("--measure-for 0:"):
+        return "No recent signal has the write rate of the clients. The checks assume that nothing is written."
+    return note.replace(" --measure-for 10s measures each partition.", "")
 
 
 def _summary(prepared: PreparedPlan, report: StartReport | None) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import time
@@ -16,7 +15,7 @@ from typing import Any
 import pytest
 from kafka.admin import NewTopic
 from playwright.sync_api import Browser, expect
-from ui_kit import OPERATE_TOKEN, Seat
+from ui_kit import OPERATE_TOKEN, Seat, take_picture
 
 from rheostat.lab.cluster import Lab, LabSpec
 from rheostat.lab.keeper import lab_config
@@ -24,7 +23,6 @@ from rheostat.lab.load import ProducerLoad
 from rheostat.lab.node import free_ports
 from rheostat.run.supervisor import Supervisor, children_for
 
-IMAGES = Path(__file__).resolve().parents[2] / "docs" / "images"
 RHEOSTAT = [sys.executable, "-m", "rheostat"]
 PARTITIONS, MEGABYTES = 12, 120
 # Some eighty seconds, so that there is something to see.
@@ -95,13 +93,6 @@ def sat(browser: Browser, port: int, width: int, height: int, dark: bool, headli
     return seat
 
 
-def take(seat: Seat, name: str) -> None:
-    """Writes a picture of the page for the documents, if `make screenshots` asks for it."""
-    if os.environ.get("RHEOSTAT_SCREENSHOTS"):
-        IMAGES.mkdir(parents=True, exist_ok=True)
-        seat.page.screenshot(path=IMAGES / f"{name}.png")
-
-
 @pytest.mark.campaign
 @pytest.mark.timeout(1200)
 def test_page_follows_a_plan_from_first_to_last_step(browser: Browser, tmp_path: Path) -> None:
@@ -149,12 +140,12 @@ def test_page_follows_a_plan_from_first_to_last_step(browser: Browser, tmp_path:
             for name, seat in seats.items():
                 expect(seat.page.locator("#decisions li").first).to_be_visible(timeout=30_000)
                 assert seat.page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "wider than the screen"
-                take(seat, name)
+                take_picture(seat.page, name)
             brokers = sat(browser, parts.port, 1280, 1000, False, headline="done in about")
             brokers.page.get_by_role("link", name="Brokers", exact=True).click()
             expect(brokers.page.locator("#brokers canvas").first).to_be_visible(timeout=30_000)
-            take(brokers, "page-brokers")
-            take(plans, "page-plans")
+            take_picture(brokers.page, "page-brokers")
+            take_picture(plans.page, "page-plans")
             assert brokers.axe() == []
             assert plans.axe() == []
             assert seats["page-wide-light"].axe() == []
@@ -170,7 +161,7 @@ def test_page_follows_a_plan_from_first_to_last_step(browser: Browser, tmp_path:
             expect(plans.page.locator("#partitions tbody tr")).to_have_count(PARTITIONS)
             expect(plans.page.locator("#partitions")).not_to_contain_text("waiting")
             plans.page.set_viewport_size({"width": 1280, "height": 1300})
-            take(plans, "page-plan")
+            take_picture(plans.page, "page-plan")
             assert plans.axe() == []
             brokers.page.goto(f"http://127.0.0.1:{parts.port}/brokers/3?last=1h")
             expect(brokers.page.locator("#history-marks li").first).to_be_visible(timeout=30_000)

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from kafka.admin import NewTopic
 from playwright.sync_api import Browser, Page, expect
-from ui_kit import OPERATE_TOKEN, READ_TOKEN, Seat
+from ui_kit import OPERATE_TOKEN, READ_TOKEN, Seat, take_picture
 
 from rheostat.lab.cluster import Lab, LabSpec
 from rheostat.lab.keeper import lab_config
@@ -121,6 +121,9 @@ def _check_preview(browser: Browser, address: str) -> None:
     )
     expect(page.get_by_role("button", name="Start this plan…")).to_be_hidden()
     assert seat.axe() == []
+    page.locator("#preview-title").scroll_into_view_if_needed()
+    page.locator("#preview").scroll_into_view_if_needed()
+    take_picture(page, "page-preview")
     seat.close()
     phone = sit(browser, address, READ_TOKEN, width=390, dark=True)
     preview(phone.page, plan_text([3, 2]))

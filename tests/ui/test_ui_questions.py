@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, expect
-from ui_kit import Seat
+from ui_kit import Seat, take_picture
 
 from benchmarks.pages.tuner import SimulatedTuner
 from streaming.shared.contract import Side
@@ -20,6 +20,7 @@ from tuner.journal.entries import entry_of
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
 
 from metrics_rig import StormSignals
+from week_cases import broker_profile
 
 MB = 1_000_000
 OpenPage = Callable[..., Seat]
@@ -57,7 +58,11 @@ def test_page_answers_whether_anything_is_wrong(browser: Browser, width: int) ->
 
 def test_page_answers_that_nothing_is_wrong(open_tuner: SimulatedTuner, open_page: OpenPage) -> None:
     open_tuner.advance(60)
-    page = open_page(open_tuner).page
+    now_ms = round(open_tuner.now_s() * 1000)
+    profiles = {broker: broker_profile(open_tuner.board.cluster, broker, now_ms) for broker in (1, 2)}
+    open_tuner.weeks.profiles = profiles  # Broker 3 is new: nothing is known of it.
+    open_tuner.advance(6)
+    page = open_page(open_tuner, height=1000).page
     expect(page.locator("#attention")).to_have_text("Nothing is wrong.")
     expect(page.locator("#headline")).to_have_text("Nothing is moving.")
     outlook = page.locator("#idle")
@@ -70,6 +75,9 @@ def test_page_answers_that_nothing_is_wrong(open_tuner: SimulatedTuner, open_pag
     ):
         expect(outlook).to_contain_text(name)
     expect(page.get_by_role("region", name="Capacity by broker").locator("tbody tr")).to_have_count(3)
+    expect(outlook).to_contain_text("the quietest 4 hours of the next day")
+    expect(outlook).to_contain_text("unknown, because")
+    take_picture(page, "page-idle")
 
 
 def test_page_answers_when_the_moves_are_done(guarded_moves: SimulatedTuner, open_page: OpenPage) -> None:

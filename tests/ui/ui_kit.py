@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from playwright.sync_api import Browser, ConsoleMessage, Error, Page
 
 from tuner.api.auth import ApiRole, make_token
 
+IMAGES = Path(__file__).resolve().parents[2] / "docs" / "images"
 AXE = (Path(__file__).parent / "vendor" / "axe-4.14.1.min.js").read_text(encoding="utf-8")
 READ_TOKEN = "read-0123456789abcdef"
 OPERATE_TOKEN = "operate-0123456789abcdef"
@@ -16,6 +18,13 @@ OPERATE_TOKEN = "operate-0123456789abcdef"
 _CUT_OFF = "net::ERR_NETWORK_CHANGED"
 _OF_WHAT_WAS_CUT_OFF = ("htmx:afterRequest, ", "htmx:sendError, ")  # Said of the same request, after it.
 TOKENS = (make_token(READ_TOKEN, "grafana", ApiRole.READ), make_token(OPERATE_TOKEN, "kim", ApiRole.OPERATE))
+
+
+def take_picture(page: Page, name: str) -> None:
+    """Writes a picture of the page for the documents, if `make screenshots` asks for it."""
+    if os.environ.get("RHEOSTAT_SCREENSHOTS"):
+        IMAGES.mkdir(parents=True, exist_ok=True)
+        page.screenshot(path=IMAGES / f"{name}.png")
 
 
 class Seat:

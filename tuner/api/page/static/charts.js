@@ -3,7 +3,7 @@
 
 const charts = (() => {
   const KEPT = 180; // The tuner keeps the same number.
-  const HEIGHT = 130;
+  const LARGE = 200; // From this height on, a chart has the sizes of a wall screen: it is read from two metres.
   const drawn = new Map(); // Element id → uPlot.
   let page = null;
   let known = { brokers: "", timesMs: [], rows: {}, maxRates: [], maxRate: null };
@@ -16,6 +16,7 @@ const charts = (() => {
   const rateText = (megabytes) => units.rateText(megabytes * MB);
 
   const FONT = "11px system-ui";
+  const LARGE_FONT = "20px system-ui";
   const axis = { stroke: () => colour("dim"), font: FONT, labelFont: FONT, labelSize: 14, labelGap: 0, ticks: { show: false }, grid: { stroke: () => colour("line"), width: 1 } };
 
   const shown = () => [...document.querySelectorAll("#brokers .chart")];
@@ -74,12 +75,16 @@ const charts = (() => {
       known.timesMs.map((ms) => ms / 1000), of("throttled"), limit, of("steady_state"), of("min_rate"), maxRates,
     ];
     describe(place, broker, side, data, maxRate, above);
-    const chart = drawn.get(place.id);
+    let chart = drawn.get(place.id);
+    if (chart && chart.height !== place.clientHeight) {
+      chart.destroy(); // A chart that stands alone has larger letters and lines, too.
+      chart = null;
+    }
     if (chart) {
       chart.setData(data);
-      if (chart.width !== place.clientWidth) chart.setSize({ width: place.clientWidth, height: HEIGHT });
+      if (chart.width !== place.clientWidth) chart.setSize({ width: place.clientWidth, height: place.clientHeight });
     } else {
-      const made = new uPlot(options(place.clientWidth), data, place);
+      const made = new uPlot(options(place.clientWidth, place.clientHeight), data, place);
       made.over.addEventListener("click", (event) => openDecision(broker, side, Math.round(made.posToVal(event.offsetX, "x") * 1000)));
       drawn.set(place.id, made);
     }
@@ -109,23 +114,25 @@ const charts = (() => {
     place.setAttribute("aria-label", `Broker ${broker} ${side} side over time: ${said.join(", ")}`);
   }
 
-  function options(width) {
+  function options(width, height) {
+    const isLarge = height >= LARGE;
+    const font = { font: isLarge ? LARGE_FONT : FONT, labelFont: isLarge ? LARGE_FONT : FONT, labelSize: isLarge ? 26 : 14 };
     const line = (name, dash, stepped) => ({
       stroke: () => colour(name),
-      width: 2,
-      dash,
+      width: isLarge ? 4 : 2,
+      dash: isLarge ? dash?.map((length) => 2 * length) : dash,
       points: { show: false },
       paths: stepped ? uPlot.paths.stepped({ align: 1 }) : undefined,
     });
     return {
       width,
-      height: HEIGHT,
+      height,
       legend: { show: false },
       cursor: { show: false },
       scales: { y: { range: (self, low, high) => [0, Math.max(1, (high || 1) * 1.1)] } },
       axes: [
-        { ...axis, label: "time, UTC", size: 18, space: 70, values: (self, ticks) => ticks.map((s) => clockText(s, ticks.at(-1) - ticks[0])) },
-        { ...axis, label: "MB/s", size: 34, space: 22 },
+        { ...axis, ...font, label: "time, UTC", size: isLarge ? 32 : 18, space: isLarge ? 150 : 70, values: (self, ticks) => ticks.map((s) => clockText(s, ticks.at(-1) - ticks[0])) },
+        { ...axis, ...font, label: "MB/s", size: isLarge ? 64 : 34, space: isLarge ? 44 : 22 },
       ],
       series: [{}, line("actual"), line("limit", undefined, true), line("steady-state", [5, 4]), line("min-rate", [9, 3, 2, 3]), line("max-rate", [2, 4], true)],
     };
@@ -134,7 +141,7 @@ const charts = (() => {
   addEventListener("rheostat-begin", (event) => (page = event.detail));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => drawn.forEach((chart) => chart.redraw()));
   addEventListener("resize", () =>
-    drawn.forEach((chart, id) => chart.setSize({ width: document.getElementById(id)?.clientWidth || chart.width, height: HEIGHT })),
+    drawn.forEach((chart, id) => chart.setSize({ width: document.getElementById(id)?.clientWidth || chart.width, height: chart.height })),
   );
   return { draw, axis, colour, openDecision, data: (id) => drawn.get(id)?.data };
 })();
