@@ -114,9 +114,8 @@ def _preview(
     """
     changes, result, report = prepared.changes, prepared.result, prepared.start.report
     count = len(changes.partitions)
-    sentences = [
-        *describe_changes(changes, result, prepared.constraints), order, *prepared.start.lines, *result.notes, *map(_without_options, notes),
-    ]  # fmt: skip
+    start_lines = (order, *prepared.start.lines, *result.notes, *map(_without_options, notes))
+    sentences = [*describe_changes(changes, result, prepared.constraints), *start_lines]
     return PlanPreview(
         summary=_summary(prepared, report),
         partitions=count,
