@@ -166,13 +166,12 @@ def test_names_of_every_script_are_text(past_tuner: SimulatedTuner, open_page: O
     assert page.locator("#history-marks img").count() == 0
 
 
-@pytest.mark.parametrize(
-    "address", ["?last=0h", "?last=9999d", "?from=x&to=y", "?from=2999-01-01&to=2999-01-02", "?last=%00"]
-)
-def test_any_address_shows_a_range(past_tuner: SimulatedTuner, open_page: OpenPage, address: str) -> None:
-    page = open_page(past_tuner, f"/brokers/1{address}").page
-    expect(page.locator("#history-charts canvas")).to_have_count(4)
-    expect(page.locator("#history-range")).to_contain_text("UTC")
+def test_any_address_shows_a_range(past_tuner: SimulatedTuner, open_page: OpenPage) -> None:
+    page = open_page(past_tuner, "/brokers/1").page
+    for address in ("?last=0h", "?last=9999d", "?from=x&to=y", "?from=2999-01-01&to=2999-01-02", "?last=%00"):
+        page.goto(f"{past_tuner.address}/brokers/1{address}")
+        expect(page.locator("#history-charts canvas")).to_have_count(4)
+        expect(page.locator("#history-range")).to_contain_text("UTC")
 
 
 def test_browser_that_slept_for_a_day_shows_the_present(past_tuner: SimulatedTuner, browser: Browser) -> None:
