@@ -224,9 +224,13 @@ def test_cordon_that_takes_effect_after_the_cancel_is_lifted(
     with running(*RHEOSTAT, "tune", "--config", config, log=tmp_path / "tune.log") as tune:
         until(lambda: '"active"' in tune.said(), 40, "the tuner acts")
         until(lambda: client.group_members(lease_group("lab")), 10, "its group is seen")
+        # The command needs the controller. So the plan begins paused, and the tuner sets its cordon after the resumption.
+        run("pause", "-c", config)
+        start(config, file)
+        until(lambda: "broker 3: paused by" in tune.said(), 30, "the tuner knows the plan")
         controller.send_signal(signal.SIGSTOP)
         try:
-            start(config, file)
+            rheostat("resume", "-c", config, timeout_s=90)
             until(lambda: "not done: broker 3: cordons" in tune.said(), 90, "the request to cordon gets no answer")
             rheostat("reassign", "cancel", "-c", config, timeout_s=90)
         finally:
