@@ -12,6 +12,9 @@ import psutil
 
 # Share of a run after which a process has loaded what it needs; growth is measured from here on.
 WARM_RATIO = 0.4
+# Growth is judged by the level that a measure stays below for this share of the time. A heap and a pool of threads shrink and grow
+# again all the time, so a mean or a median differs between two halves. A leak raises the upper level.
+_LEVEL_RATIO = 0.9
 _SAMPLES_MIN = 8
 _HOUR_S = 3600.0
 
@@ -44,7 +47,7 @@ class Growth:
     """The growth of one measure in the warm part of a run.
 
     Attributes:
-        before, after: medians of the first and of the second half of the warm part.
+        before, after: upper levels of the first and of the second half of the warm part.
         slope_per_h: least squares over the warm part.
     """
 
@@ -67,7 +70,11 @@ def growth_of(name: str, times_s: Sequence[float], values: Sequence[float]) -> G
     half = len(warm) // 2
     first, second = ([value for _, value in part] for part in (warm[:half], warm[half:]))
     slope, _ = statistics.linear_regression([at_s for at_s, _ in warm], [value for _, value in warm])
-    return Growth(name, statistics.median(first), statistics.median(second), slope * _HOUR_S)
+    return Growth(name, _upper_level(first), _upper_level(second), slope * _HOUR_S)
+
+
+def _upper_level(values: Sequence[float]) -> float:
+    return sorted(values)[int(_LEVEL_RATIO * (len(values) - 1))]
 
 
 def process_measures(name: str, pid: int | None) -> dict[str, float]:

@@ -36,6 +36,19 @@ def test_growth_is_judged_by_its_bound(name: str, values: list[float], flat: boo
     assert growth.is_flat is flat
 
 
+@pytest.mark.parametrize("leaked", [0.0, 10.0], ids=["flat", "leak"])
+def test_pool_of_threads_is_judged_by_its_full_size(leaked: float) -> None:
+    """The pool is idle more often in the first half. A leak adds threads that stay."""
+    draws = random.Random(2)
+    values = [
+        250.0 - draws.choice((0, 0, 40, 90) if at_s < 5_000 else (0, 0, 0, 90)) + leaked * at_s / 3600
+        for at_s in TIMES_S
+    ]
+    growth = growth_of("stream-jvm.threads", TIMES_S, values)
+    assert growth is not None
+    assert growth.is_flat is (leaked == 0.0)
+
+
 def test_growth_at_the_start_does_not_count() -> None:
     growth = growth_of("tune-a.rss_mb", TIMES_S, [min(150.0, 20 + at_s / 10) for at_s in TIMES_S])
     assert growth is not None
