@@ -9,6 +9,7 @@ import urllib.error
 import urllib.request
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +20,13 @@ from rheostat.lab.cluster import Lab, LabSpec
 from rheostat.lab.keeper import lab_config
 from rheostat.lab.node import free_ports
 from streaming.shared.contract import HistoryPeriod, Topics, encode_history, encode_profile, history_key, profile_key
-from streaming.shared.kafka import producer
+from streaming.shared.kafka import consumer, producer
 from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.topics import ensure_topics
 from tuner.api.week_store import SLOTS, WeekStore
 from tuner.runtime.clock import Clock
-from tuner.runtime.observe import history_follower as follower_module
-from tuner.wiring.readers import history_follower
+from tuner.runtime.observe import background_reader
+from tuner.runtime.observe.history_follower import history_follower
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
 
@@ -84,14 +85,27 @@ def test_tuner_answers_with_history_profile_and_changes(make_lab: MakeLab, tmp_p
         assert answer_of(f"http://127.0.0.1:{port}/api/v1/brokers/7/week")[0] == 404
 
 
+def follow_history(cleanups: ExitStack, lab: Lab, store: WeekStore, clock: Clock) -> None:
+    create_consumer = partial(
+        consumer,
+        lab.kafka_settings(),
+        "test-week",
+        auto_offset_reset="earliest",
+        max_poll_records=background_reader.POLL_RECORDS_MAX,
+    )
+    follower = history_follower(create_consumer, TOPICS.history, store, clock)
+    follower.start()
+    cleanups.callback(follower.stop)
+
+
 def test_week_is_read_within_a_request_and_followed(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(follower_module, "_AGAIN_S", 0.5)
+    monkeypatch.setattr(background_reader, "_AGAIN_S", 0.5)
     now_ms = round(time.time() * 1000)
     periods = history_week(CLUSTER, (1, 2, 3), now_ms)
     stopped = Clock(lambda: now_ms / 1000)  # A period may end during the test.
     with ExitStack() as cleanups:
         early = WeekStore(CLUSTER)
-        history_follower(cleanups, lab.kafka_settings(), TOPICS, early, stopped)
+        follow_history(cleanups, lab, early, stopped)
         assert early.unread_reason(10.0) is None, "a missing topic is an empty history"
         assert early.is_empty
         with ClusterClient(lab.kafka_settings(), "test") as client:
@@ -100,7 +114,7 @@ def test_week_is_read_within_a_request_and_followed(lab: Lab, monkeypatch: pytes
         write(lab, [*periods[:-1], replace(periods[-2], cluster="other")], *forged)
         until(lambda: early.week(3, now_ms), 20, "the topic that appears later is read")
         store = WeekStore(CLUSTER)
-        history_follower(cleanups, lab.kafka_settings(), TOPICS, store, stopped)
+        follow_history(cleanups, lab, store, stopped)
         began_s = time.monotonic()
         assert store.unread_reason(10.0) is None
         assert time.monotonic() - began_s < 2.0

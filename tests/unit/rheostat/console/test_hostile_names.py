@@ -266,7 +266,8 @@ def reassign(hostile: str, console: Console) -> None:
 
 def replayed(hostile: str, console: Console) -> None:
     count = {"same": 1, "different": 1}
-    counts = dict.fromkeys(("cycles", "decisions", "steering_ticks", "quotas", "quota_decisions", "memory"), count)
+    kinds = ("cycles", "decisions", "steering_ticks", "quotas", "quota_decisions", "elections", "movements", "memory")
+    counts = dict.fromkeys(kinds, count)
     difference = {"at_ms": NOW_MS, "kind": hostile, "then": hostile, "now": hostile}
     missed = {"before_a_frame": 0, "unfinished": 0, "unreadable": 0}
     body = {

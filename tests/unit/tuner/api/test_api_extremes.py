@@ -28,6 +28,7 @@ from tuner.api.limits import RequestRate, TokenBuckets
 from tuner.api.server import HttpServer
 from tuner.core.cluster import Setpoint
 from tuner.core.operator_orders import Orders, Override, Pause
+from tuner.journal.entries import STEPS, Entry
 
 NUMBERS = (None, 0.0, -0.0, 5e-324, 1e-300, 1.0, 1e15, NUMBER_MAX, -NUMBER_MAX)
 TIMES_MS = (0, 1, NOW_MS, TIMESTAMP_MS_MAX)
@@ -114,12 +115,22 @@ PARAMETERS = [
 ]
 
 
+def begin_plan() -> None:
+    """Adds plan p1 to the journal, so that its routes have an answer."""
+    row = ["orders", 0, [1, 2], [2, 3], "advance"]
+    decision = {"plan": "p1", "steps": [row]}
+    RIG.journal.add(Entry(NOW_MS, STEPS, "reassign", "advance", "plan p1: start", decision), 0)
+
+
 @pytest.mark.parametrize(("path", "name"), PARAMETERS)
 def test_extreme_query_parameter_is_answered_or_refused(path: str, name: str) -> None:
     RIG.cycle()
+    begin_plan()
     for value in TEXTS:
         needed = {} if name == "broker" or not path.endswith("/history") else {"broker": "1"}
-        answer = RIG.http.get(path.format(broker=1), params={**needed, name: value}, headers=bearer(READ_TOKEN))
+        answer = RIG.http.get(
+            path.format(broker=1, plan="p1"), params={**needed, name: value}, headers=bearer(READ_TOKEN)
+        )
         assert answer.status_code in (200, 422), (value[:20], answer.text)
         assert answer.status_code == 200 or isinstance(answer.json()["detail"], str)
 
