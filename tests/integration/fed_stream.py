@@ -55,7 +55,10 @@ class FedStream:
         self.sent_ms.append(now_ms)
         for node in (1, 2):
             one = Scrape("lab", node, NodeRole.BROKER, now_ms, (Sample(Metric.LEADER_COUNT, "", node * 10.0),))
-            self._sender.send(self.topics.metrics, key=one.key(), value=one.value(), partition=node - 1)
+            # Windows use the record's timestamp, which the client would otherwise set some milliseconds later.
+            self._sender.send(
+                self.topics.metrics, key=one.key(), value=one.value(), partition=node - 1, timestamp_ms=now_ms
+            )
         self._sender.flush(timeout=10)
 
     def read(self) -> list[BrokerSignal]:
