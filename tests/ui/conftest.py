@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 import structlog
 from playwright.sync_api import Browser, sync_playwright
-from ui_kit import TOKENS
+from ui_kit import TOKENS, OpenPage, Seat
 
 from benchmarks.pages.tuner import SimulatedTuner
 from tuner.api.auth import Tokens
@@ -50,3 +50,18 @@ def guarded_tuner() -> Iterator[SimulatedTuner]:
     with SimulatedTuner("broker-add", tokens=Tokens(TOKENS)) as tuner:
         tuner.advance(240)
         yield tuner
+
+
+@pytest.fixture
+def open_page(browser: Browser) -> Iterator[OpenPage]:
+    """Opens pages; at the end none may have had an error."""
+    seats: list[Seat] = []
+
+    def opened(tuner: SimulatedTuner, path: str = "", **how: object) -> Seat:
+        seats.append(Seat(browser, tuner.address, path, **how))  # type: ignore[arg-type]  # by name, whatever a test sets
+        return seats[-1]
+
+    yield opened
+    for seat in seats:
+        seat.close()
+        assert seat.wrong == []

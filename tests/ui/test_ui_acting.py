@@ -87,7 +87,7 @@ def test_expired_token_keeps_what_was_entered(page: Page, guarded_tuner: Simulat
     )
     enter(page, OPERATE_TOKEN)
     expect(dialog.locator(".wrong")).to_contain_text(
-        "Enter another one, then press Override again. What you have entered here stays."
+        "Enter another one, then press Override again. Your entries stay here."
     )
     assert dialog.get_by_label("Rate, MB/s").input_value() == "20"
     assert dialog.get_by_label("For, minutes").input_value() == "7"

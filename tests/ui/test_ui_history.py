@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
-from ui_kit import READ_TOKEN, Seat
+from ui_kit import READ_TOKEN, OpenPage, Seat
 
 from benchmarks.pages.tuner import SimulatedTuner
 from tuner.control.throttle.order_events import OrderEvent
@@ -21,7 +21,6 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
 
 from week_cases import history_week
 
-OpenPage = Callable[..., Seat]
 BROKER = 1
 HOUR_MS, DAY_MS = 3_600_000, 86_400_000
 HOSTILE = "<img src=x onerror=alert(1)>\u202eトピック-" + "ж" * 200

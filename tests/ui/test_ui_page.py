@@ -125,7 +125,7 @@ def test_point_of_a_throttle_opens_its_decision(open_tuner: SimulatedTuner, open
     expect(decision.locator(".code").first).to_have_text(row.entry.reason)
     expect(decision.get_by_role("link", name="Broker 3")).to_have_attribute("href", "/brokers?find=3")
     expect(page.locator("#replay-command")).to_have_text(re.compile(r"^rheostat replay --from \S+T\S+ --to \S+T\S+$"))
-    page.get_by_text("What would have decided otherwise").click()
+    page.get_by_text("Earlier rules").click()
     expect(decision).to_contain_text("broker_down")
     expect(page.get_by_role("region", name="Inputs of this decision").locator("tbody tr").first).to_be_visible()
     page.get_by_role("button", name="Copy").click()

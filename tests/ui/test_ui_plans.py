@@ -3,36 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
 
 import pytest
 from playwright.sync_api import Browser, expect
-from ui_kit import Seat
+from ui_kit import OpenPage, Seat
 
 from benchmarks.pages.tuner import SimulatedTuner
 from tuner.core.reassignment_plan import PlanEnding, PlanHead, PlanPartition, PlanResult, PlanState
 from tuner.journal.entries import STEP_OUTCOMES, STEPS, Entry
 from tuner.journal.plan_records import encode_head, encode_parts, encode_state, head_key, part_key, state_key
 
-OpenPage = Callable[..., Seat]
 PLAN = "20260301-020000-ab12"
 HOSTILE = "<img src=x onerror=alert(1)>\u202eトピック-" + "ж" * 200
 MINUTE_MS = 60_000
-
-
-@pytest.fixture
-def open_page(browser: Browser) -> Iterator[OpenPage]:
-    """Opens pages; at the end none may have had an error."""
-    seats: list[Seat] = []
-
-    def opened(tuner: SimulatedTuner, path: str = "", **how: object) -> Seat:
-        seats.append(Seat(browser, tuner.address, path, **how))  # type: ignore[arg-type]  # by name, whatever a test sets
-        return seats[-1]
-
-    yield opened
-    for seat in seats:
-        seat.close()
-        assert seat.wrong == []
 
 
 @pytest.fixture

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, expect
-from ui_kit import Seat, take_picture
+from ui_kit import OpenPage, Seat, take_picture
 
 from benchmarks.pages.tuner import SimulatedTuner
 from streaming.shared.contract import Side
@@ -23,22 +23,6 @@ from metrics_rig import StormSignals
 from week_cases import broker_profile
 
 MB = 1_000_000
-OpenPage = Callable[..., Seat]
-
-
-@pytest.fixture
-def open_page(browser: Browser) -> Iterator[OpenPage]:
-    """Opens pages; at the end none may have had an error."""
-    seats: list[Seat] = []
-
-    def opened(tuner: SimulatedTuner, path: str = "", **how: object) -> Seat:
-        seats.append(Seat(browser, tuner.address, path, **how))  # type: ignore[arg-type]  # by name, whatever a test sets
-        return seats[-1]
-
-    yield opened
-    for seat in seats:
-        seat.close()
-        assert seat.wrong == []
 
 
 @pytest.mark.parametrize("width", [1280, 390])

@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, expect
-from ui_kit import Seat
+from ui_kit import OpenPage, Seat
 
 from benchmarks.pages.tuner import SimulatedTuner
 
@@ -18,24 +17,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
 
 from week_cases import broker_profile, change_event, history_week
 
-OpenPage = Callable[..., Seat]
 BROKER = 3
 IMAGES = Path(__file__).resolve().parents[2] / "docs" / "images"
-
-
-@pytest.fixture
-def open_page(browser: Browser) -> Iterator[OpenPage]:
-    """Opens pages; at the end none may have had an error."""
-    seats: list[Seat] = []
-
-    def opened(tuner: SimulatedTuner, path: str = "", **how: object) -> Seat:
-        seats.append(Seat(browser, tuner.address, path, **how))  # type: ignore[arg-type]  # by name, whatever a test sets
-        return seats[-1]
-
-    yield opened
-    for seat in seats:
-        seat.close()
-        assert seat.wrong == []
 
 
 def remember(tuner: SimulatedTuner, days: float = 7.0) -> None:

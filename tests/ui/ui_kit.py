@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from playwright.sync_api import Browser, ConsoleMessage, Error, Page
@@ -81,3 +82,6 @@ class Seat:
 
     def close(self) -> None:
         self._context.close()
+
+
+OpenPage = Callable[..., Seat]

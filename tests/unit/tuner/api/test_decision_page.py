@@ -53,7 +53,7 @@ def test_decision_with_a_threshold_says_what_it_would_have_taken() -> None:
     inputs = {"stalls": {"3": stall}, "limits": {}, "move": None, "broker": None}
     rig.observers.decisions.add([entry("intent", inputs=inputs)])
     text = " ".join(page_text(rig.get(f"/page/decision/{NOW_MS * 2_000}").text).split())
-    assert "What it would have taken to decide otherwise" in text
+    assert "Values that would change this decision" in text
     assert (
         "at least 1.00 MB/s (half of what the throttles allow) 0 B/s The move would have counted as progressing" in text
     )

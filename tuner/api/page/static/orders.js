@@ -81,7 +81,7 @@ const orders = (() => {
     try {
       const answer = await page.ask(...request());
       const said = await answer.json();
-      if (answer.status === 401) return refused(`The tuner refuses this token: ${said.detail}. Enter another one, then press ${title} again. What you have entered here stays.`);
+      if (answer.status === 401) return refused(`The tuner refuses this token: ${said.detail}. Enter another one, then press ${title} again. Your entries stay here.`);
       if (!answer.ok) return refused(said.detail);
       if (kind === "plan") page.say(said.text);
       else {
