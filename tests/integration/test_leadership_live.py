@@ -134,8 +134,10 @@ def test_returned_broker_gets_its_leaders_back_in_groups_while_clients_are_well(
         while rig.cycle() == "just_caught_up":
             pass
         assert rig.now_s - began_s >= CAUGHT_UP_S
+        # A broker answers with its own copy of the metadata, which is some milliseconds behind the controller's.
+        until(lambda: led(client) > 0, STEP_S_MAX, "the first leaders are back")
         group = led(client)
-        assert 0 < group < PARTITIONS, "a part of the leaders is back"
+        assert group <= 2, "a part of the leaders is back"
         assert [(entry.kind, entry.reason) for entry in rig.entries] == [
             ("decision", "catches_up"), ("decision", "just_caught_up"), ("intent", "caught_up"), ("outcome", "caught_up")
         ]  # fmt: skip
@@ -148,7 +150,7 @@ def test_returned_broker_gets_its_leaders_back_in_groups_while_clients_are_well(
         rig.p99_ms = 20.0
         for _ in range(2 * PARTITIONS):
             rig.cycle()
-        assert led(client) == PARTITIONS
+        until(lambda: led(client) == PARTITIONS, STEP_S_MAX, "all leaders are back")
         assert rig.cycle() == "leaders_in_place"
         assert not [entry.failure for entry in rig.entries if entry.failure]
 
