@@ -14,7 +14,7 @@ import time
 from typing import Any, cast
 
 from benchmarks import metrics_extras
-from benchmarks.pages.past import fill_past, recording
+from benchmarks.pages.past import advance_plan, fill_past, recording
 from benchmarks.sizes.cycle import CYCLE_MS, OBJECTIVE, TURNS, WELL, Looked, NoOrders, Observed, SilentJournal
 from benchmarks.sizes.world import CLUSTER, LargeCluster, now_ms, records, sized
 from rheostat.console.logs import set_up_logs
@@ -126,6 +126,7 @@ class LargeTuner:
             self._signals.add(decode_signal(value))
         self._looked.live = self._reader.snapshot(full=self._cycle == 1)
         self._loop.cycle()
+        advance_plan(self._past, self._cycle, self._now_ms)
         self._plans.record_step(self._turns, BatchLimits(), at_ms=self._now_ms)
         wall_s, cpu_s = time.perf_counter() - began_s, time.thread_time() - before_s
         for _ in range(TURNS):

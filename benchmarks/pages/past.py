@@ -64,17 +64,31 @@ def fill_past(weeks: WeekStore, journal: JournalHistory, brokers: int, now_ms: i
 
 def _add_plan(journal: JournalHistory, partitions: int, now_ms: int) -> None:
     """Adds a running plan of many partitions, a tenth of which has arrived."""
-    keys = [(f"topic-{number % 500}", number // 500) for number in range(partitions)]
+    keys = [_partition(number) for number in range(partitions)]
     parts = list(split_into_parts({key: PlanPartition((2, 3), (1, 2), 1e9) for key in keys}))
     head = PlanHead(PLAN, "benchmark", now_ms, now_ms, part_records=len(parts), expected_s=3600.0)
     journal.apply_plan_record(head_key(journal.cluster, PLAN), encode_head(head))
     for number, part in enumerate(parts):
         journal.apply_plan_record(part_key(journal.cluster, PLAN, number), encode_parts(part))
-    for number, key in enumerate(keys[: partitions // 10 : 100]):
-        begun = {"plan": PLAN, "steps": [[*key, [1, 2], [2, 3], "advance"]]}
-        done = {"plan": PLAN, "reached": [key], "arrived": number + 1}
-        journal.add(Entry(now_ms, STEPS, "reassign", "advance", f"plan {PLAN}: a step", begun), number)
-        journal.add(Entry(now_ms, STEP_OUTCOMES, "reassign", "ended", f"plan {PLAN}: arrived", done), number)
+    for number in range(partitions // 1000):
+        advance_plan(journal, 100 * number, now_ms)
+
+
+def advance_plan(journal: JournalHistory, number: int, now_ms: int) -> None:
+    """Adds the step of one partition of the plan, and its end.
+
+    Args:
+        number: the partition, in the order of the plan.
+    """
+    key = _partition(number)
+    begun = {"plan": PLAN, "steps": [[*key, [1, 2], [2, 3], "advance"]]}
+    done = {"plan": PLAN, "reached": [key], "arrived": number + 1}
+    journal.add(Entry(now_ms, STEPS, "reassign", "advance", f"plan {PLAN}: a step", begun), number)
+    journal.add(Entry(now_ms, STEP_OUTCOMES, "reassign", "ended", f"plan {PLAN}: arrived", done), number)
+
+
+def _partition(number: int) -> tuple[str, int]:
+    return f"topic-{number % 500}", number // 500
 
 
 def recording(write: Callable[..., None], journal: JournalHistory, entries: list[Entry]) -> Callable[..., None]:

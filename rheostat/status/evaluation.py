@@ -210,5 +210,5 @@ def _acts_in_progress(decisions: DecisionStore, now_ms: int) -> list[str]:
     """Returns the texts of recent decisions without an outcome yet."""
     recent = DecisionFilter(from_ms=now_ms - _RECENT_MS)
     recent_rows, _ = decisions.page(recent, ENTRIES_MAX)
-    rows = [decision_json(row, inputs=False) for row in recent_rows]
+    rows = [decision_json(row, inputs_max=0) for row in recent_rows]
     return [row["text"] for row in rows if row["outcome"] == "in_progress" and now_ms - row["at_ms"] < _RECENT_MS]

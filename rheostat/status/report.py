@@ -302,7 +302,7 @@ def _stalled_by_decision(by_throttle: Sequence[Mapping[str, Any]]) -> dict[int, 
 
 def _shown_decision_json(row: EventRow) -> dict[str, Any]:
     """Returns the fields of a decision that the status shows."""
-    decision = decision_json(row, inputs=False)
+    decision = decision_json(row, inputs_max=0)
     names = ("at_ms", "kind", "broker", "side", "rates", "action", "reason", "text", "outcome", "failure", "dry_run")
     return {name: decision[name] for name in names}
 

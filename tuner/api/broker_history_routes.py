@@ -12,7 +12,6 @@ from tuner.api.api_state import ApiState
 from tuner.api.broker_history_views import HistoryRange, broker_history_json, time_range
 from tuner.api.orders_api import broker_fault
 from tuner.api.parameters import BrokerId
-from tuner.api.responses import json_bytes, json_bytes_response
 
 # The first request starts the readers. Most histories are read within this time; the rest of a large one follows.
 _READ_S_MAX = 1.5
@@ -31,7 +30,11 @@ def add_broker_history_route(router: APIRouter, state: ApiState) -> None:
     def broker_history(broker: BrokerId, from_ms: FromMs = None, to_ms: ToMs = None) -> Response:
         """The throttles of a broker, its traffic, latency and lag over hours to weeks, from the history topic and the journal; also
         the ceiling and the objective in force, and marks for fail-overs, orders, external changes and decisions."""
-        return json_bytes_response(json_bytes(read_broker_history(state, broker, from_ms, to_ms)))
+        return state.cached_json(
+            lambda: read_broker_history(state, broker, from_ms, to_ms),
+            every_second=True,
+            further_stamp=lambda: (state.weeks.revision(), state.journal.revision()),
+        )
 
 
 def read_broker_history(state: ApiState, broker: int, from_ms: int | None, to_ms: int | None) -> dict[str, Any]:

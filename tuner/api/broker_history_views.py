@@ -57,7 +57,7 @@ def broker_history_json(
         "measured": {
             "start_ms": series.start_ms,
             "step_ms": series.step_ms,
-            **{name: values for name, values in series.columns.items() if name != "copied"},
+            **series.columns,
         },
         "throttles": {
             side.value: _line(journal.rates(broker, side, *shown, RATE_STEPS_MAX))

@@ -15,6 +15,7 @@ from tuner.journal.event_lines import event_text, failures_text
 from tuner.journal.term_entries import BEGIN_TERM, FOLLOW_SETTINGS
 
 _TOPICS_MAX = 20
+INPUTS_LISTED_MAX = 3
 # The texts of the outcomes, on the page and in `rheostat status`.
 OUTCOMES = {
     "done": "done",
@@ -39,11 +40,11 @@ _BEFORE_AFTER = {
 }
 
 
-def decision_json(row: EventRow, *, inputs: bool = True) -> dict[str, Any]:
+def decision_json(row: EventRow, *, inputs_max: int | None = None) -> dict[str, Any]:
     """Returns the event as JSON values.
 
     Args:
-        inputs: whether to include the inputs of the decision.
+        inputs_max: maximum number of throttles whose inputs are included; 0: without inputs; None: all.
     """
     acts = tuple(row.acts)
     entry, entries = acts[0].entry, [act.entry for act in acts]
@@ -74,7 +75,7 @@ def decision_json(row: EventRow, *, inputs: bool = True) -> dict[str, Any]:
         "failure": _event_failure(acts),
         "outcome_at_ms": max(outcomes_at_ms) if len(outcomes_at_ms) == len(acts) else None,
         "dry_run": entry.dry_run,
-        "inputs": _inputs(entries) if inputs else None,
+        "inputs": _inputs(entries, inputs_max) if inputs_max != 0 else None,
     }
 
 
@@ -110,11 +111,12 @@ def _event_failure(acts: Sequence[JournaledAct]) -> str | None:
     return failures_text(failed, len(acts))
 
 
-def _inputs(entries: Sequence[Entry]) -> dict[str, Any]:
+def _inputs(entries: Sequence[Entry], count_max: int | None) -> dict[str, Any]:
     """Returns the inputs of the decision; for several throttles, by the throttle's name, with which the entry's text begins."""
     if len(entries) == 1:
         return dict(entries[0].inputs)
-    return {entry.text.partition(":")[0]: dict(entry.inputs) for entry in entries if entry.inputs}
+    with_inputs = [entry for entry in entries if entry.inputs][:count_max]
+    return {entry.text.partition(":")[0]: dict(entry.inputs) for entry in with_inputs}
 
 
 def _rates(entries: Sequence[Entry]) -> Iterator[tuple[int, Any, int | None, int | None]]:

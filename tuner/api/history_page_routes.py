@@ -50,14 +50,22 @@ def add_history_parts(parts: APIRouter, state: ApiState, templates: Environment)
     # Plain functions: FastAPI runs them in its thread pool, as they may wait for Kafka.
     @parts.get("/broker/{broker}")
     def broker_history(broker: BrokerId, from_ms: FromMs = None, to_ms: ToMs = None) -> Response:
-        history = read_broker_history(state, broker, from_ms, to_ms)
-        values = {
-            "h": history,
-            "shown": HistoryRange(history["from_ms"], history["to_ms"]),
-            "rows": measure_rows(history),
-            "kinds": _KINDS,
-        }
-        return HTMLResponse(templates.get_template("broker_history.html").render(**values))
+        def build() -> bytes:
+            history = read_broker_history(state, broker, from_ms, to_ms)
+            values = {
+                "h": history,
+                "shown": HistoryRange(history["from_ms"], history["to_ms"]),
+                "rows": measure_rows(history),
+                "kinds": _KINDS,
+            }
+            return templates.get_template("broker_history.html").render(**values).encode()
+
+        return state.cached_response(
+            build,
+            "text/html",
+            every_second=True,
+            further_stamp=lambda: (state.weeks.revision(), state.journal.revision()),
+        )
 
     @parts.get("/decision/{number}")
     def decision(number: DecisionNumber) -> Response:

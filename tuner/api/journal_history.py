@@ -61,17 +61,41 @@ class HistoryMark(NamedTuple):
 
     Attributes:
         number: the id of its decision page.
-        sides: the throttles that it is about, as (broker, side); empty: it is about the whole cluster.
     """
 
     at_ms: int
     kind: MarkKind
     number: int
-    sides: tuple[tuple[int | None, str | None], ...]
     text: str
 
-    def is_about(self, broker: int | None) -> bool:
-        return broker is None or not self.sides or any(broker == other for other, _ in self.sides)
+
+class _Marks:
+    """The newest marks, by broker, so that the marks of one broker are found without a search."""
+
+    def __init__(self, count_max: int) -> None:
+        self._count_max = count_max
+        # None: the mark is about the whole cluster. A mark about several brokers has a place with each of them.
+        self._by_broker: dict[int | None, deque[HistoryMark]] = {}
+        self._brokers: deque[int | None] = deque()  # That of each place, the oldest first.
+
+    def add(self, mark: HistoryMark, brokers: Iterable[int]) -> None:
+        """
+        Args:
+            brokers: those that the mark is about; empty: the whole cluster.
+        """
+        places: set[int | None] = set(brokers) or {None}
+        for broker in places:
+            self._by_broker.setdefault(broker, deque()).append(mark)
+            self._brokers.append(broker)
+            if len(self._brokers) > self._count_max:
+                oldest = self._brokers.popleft()
+                self._by_broker[oldest].popleft()
+                if not self._by_broker[oldest]:
+                    del self._by_broker[oldest]
+
+    def select(self, broker: int) -> list[HistoryMark]:
+        """Returns the marks of a broker, and those of the whole cluster."""
+        return [*self._by_broker.get(None, ()), *self._by_broker.get(broker, ())]
 
 
 class JournalHistory(ReadOnRequest):
@@ -90,8 +114,7 @@ class JournalHistory(ReadOnRequest):
         self.lock = threading.Lock()
         self._lines = RateLines()
         self._numbered = DecisionStore(_AROUND, _AROUND)
-        self._decisions: deque[HistoryMark] = deque(maxlen=_DECISION_MARKS_MAX)
-        self._others: deque[HistoryMark] = deque(maxlen=_OTHER_MARKS_MAX)
+        self._decisions, self._others = _Marks(_DECISION_MARKS_MAX), _Marks(_OTHER_MARKS_MAX)
         self._settings: deque[tuple[int, SettingsInForce]] = deque(maxlen=_SETTINGS_MAX)
         self._holder: str | None = None
         # Of each entry: the number of its row, its time, and its offset.
@@ -99,12 +122,14 @@ class JournalHistory(ReadOnRequest):
         self._rows_read: dict[int, EventRow] = {}
         self._first_ms: int | None = None
         self._first_tick: Entry | None = None
+        self._revision = self._plans_revision = 0
 
     # -- called by the follower ------------------------------------------------------------------------------------------
 
     def add(self, entry: Entry, offset: int) -> None:
         """Adds an entry of the journal, in the order of the topic."""
         with self.lock:
+            self._revision += 1
             # Counts as the memory of the tuner does, so that both have the same ids.
             number = self._numbered.add_numbered(entry) or 0
             self._index_numbers.append(number)
@@ -117,6 +142,7 @@ class JournalHistory(ReadOnRequest):
             if entry.kind == STEERING and self._first_tick is None:
                 self._first_tick = entry
             if entry.kind in (STEPS, STEP_OUTCOMES):
+                self._plans_revision += 1
                 self.plans.add_entry(entry, number)
             self._add_rates(entry)
             self._add_mark(entry, number)
@@ -124,6 +150,7 @@ class JournalHistory(ReadOnRequest):
     def apply_plan_record(self, key: bytes, value: bytes | None) -> None:
         """Applies a record of the journal or of the orders topic. Records that are not about plans change nothing."""
         with self.lock:
+            self._plans_revision += 1
             self.plans.apply(key, value)
 
     def _add_rates(self, entry: Entry) -> None:
@@ -145,9 +172,9 @@ class JournalHistory(ReadOnRequest):
         kind = self._kind_of(entry)
         if kind is None:
             return
-        sides = tuple((b, None if s is None else str(s)) for b, s in throttles_of(entry) if b is not None)
-        mark = HistoryMark(entry.at_ms, kind, number, sides, shorten(entry.text))
-        (self._decisions if kind is MarkKind.DECISION else self._others).append(mark)
+        mark = HistoryMark(entry.at_ms, kind, number, shorten(entry.text))
+        brokers = [broker for broker, _ in throttles_of(entry) if broker is not None]
+        (self._decisions if kind is MarkKind.DECISION else self._others).add(mark, brokers)
 
     def _kind_of(self, entry: Entry) -> MarkKind | None:
         if entry.action == BEGIN_TERM:
@@ -164,6 +191,14 @@ class JournalHistory(ReadOnRequest):
         return None
 
     # -- called by the server --------------------------------------------------------------------------------------------
+
+    def revision(self) -> object:
+        """Returns a value that changes whenever an answer about brokers may change."""
+        return self._revision, self.is_read
+
+    def plans_revision(self) -> object:
+        """Returns a value that changes whenever an answer about plans may change."""
+        return self._plans_revision, self.is_read
 
     @property
     def first_ms(self) -> int | None:
@@ -189,22 +224,18 @@ class JournalHistory(ReadOnRequest):
         inside = [each for each in known if from_ms < each[0] <= to_ms]
         return [*before, *inside[-count_max:]]
 
-    def marks(self, broker: int | None, from_ms: int, to_ms: int, count_max: int) -> tuple[list[HistoryMark], int]:
-        """Returns the marks of a range in order of time, and how many were left out.
+    def marks(self, broker: int, from_ms: int, to_ms: int, count_max: int) -> tuple[list[HistoryMark], int]:
+        """Returns the marks of a broker and of the whole cluster, in order of time, and how many were left out.
 
         Changes of the tuner itself are left out first, because they are frequent; of the rest the oldest.
-
-        Args:
-            broker: None: the marks of all brokers.
         """
         with self.lock:
-            both = (list(self._others), list(self._decisions))
+            both = (self._others.select(broker), self._decisions.select(broker))
         # Both throttles of a broker may be parts of one event, which has one page.
         others, decisions = (
-            list(
-                {
-                    mark.number: mark for mark in marks if from_ms <= mark.at_ms <= to_ms and mark.is_about(broker)
-                }.values()
+            sorted(
+                {mark.number: mark for mark in marks if from_ms <= mark.at_ms <= to_ms}.values(),
+                key=lambda mark: mark.at_ms,
             )
             for marks in both
         )

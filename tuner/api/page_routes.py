@@ -175,7 +175,7 @@ def _add_parts(parts: APIRouter, state: ApiState, templates: Environment) -> Non
 
         def build() -> dict[str, Any]:
             rows, next_before = decisions_store.page(selection, _DECISIONS)
-            shown = [decision_json(row, inputs=False) for row in rows]
+            shown = [decision_json(row, inputs_max=0) for row in rows]
             for row in shown:
                 row["meaning"] = page_texts.reason_meaning(row["kind"], row["action"], row["reason"])
             return {

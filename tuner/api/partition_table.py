@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from enum import IntEnum
+from heapq import nlargest, nsmallest
+from itertools import compress
+from operator import and_, or_
 from typing import NamedTuple
 
 
@@ -43,8 +46,8 @@ class Sorting(NamedTuple):
     is_descending: bool
 
 
-_SortKey = Callable[[int], tuple[float, int]]
-_ORDERS_MAX = 8
+_MATCHES_MAX = 4
+_HEAP_ROWS_MAX = 2_000  # So far a heap is several times as fast as a sort of 200,000 rows.
 SORTS = ("name", "state", "size", "started", "ended", "duration")
 
 
@@ -61,8 +64,8 @@ class PartitionTable:
         self._state = array("B")
         self._size = array("d")
         self._started, self._ended = array("q"), array("q")
-        # The order of the last pages that were asked for; empty after each change.
-        self._orders: dict[tuple[Sorting, str], array[int]] = {}
+        # By text: the places that match it, until a place is added.
+        self._matches: dict[str, array[int]] = {}
 
     def __len__(self) -> int:
         return len(self._state)
@@ -97,35 +100,55 @@ class PartitionTable:
         Args:
             find: only partitions whose name, such as ``orders-7``, contains this text.
         """
-        ordered = self._orders.get((sorting, find))
-        if ordered is None:
-            places: Iterable[int] = range(len(self)) if not find else self._matching(find)
-            ordered = array("i", sorted(places, key=self._key(sorting.by), reverse=sorting.is_descending))
-            self._orders = {} if len(self._orders) >= _ORDERS_MAX else self._orders
-            self._orders[(sorting, find)] = ordered
-        return [self._row(place) for place in ordered[offset : offset + limit]], len(ordered)
+        places: Sequence[int] = self._matching(find) if find else range(len(self))
+        # The key is a function in C: a function in Python takes five times as long. Each way keeps the order of equal rows.
+        key, end = self._column(sorting.by).__getitem__, offset + limit
+        if end > _HEAP_ROWS_MAX:
+            ordered = sorted(places, key=key, reverse=sorting.is_descending)
+        else:
+            ordered = (nlargest if sorting.is_descending else nsmallest)(end, places, key=key)
+        return [self._row(place) for place in ordered[offset:end]], len(places)
 
-    def _matching(self, find: str) -> Iterator[int]:
-        whole = [find in topic for topic in self._topics]
-        for place, (topic, partition) in enumerate(zip(self._topic, self._partition, strict=True)):
-            if whole[topic] or find in f"{self._topics[topic]}-{partition}":
-                yield place
+    def _matching(self, find: str) -> array[int]:
+        """Returns the places whose name contains the text.
 
-    def _key(self, by: str) -> _SortKey:
+        The text is in the topic, or in the number, or it is an end of the topic, a hyphen and a beginning of the number.
+        """
+        places = self._matches.get(find)
+        if places is None:
+            end, hyphen, beginning = find.rpartition("-")
+            numbers = set(self._partition)
+            in_topic = [find in topic for topic in self._topics]
+            at_end = [bool(hyphen) and topic.endswith(end) for topic in self._topics]
+            in_number = {number: find in str(number) for number in numbers}
+            at_beginning = {number: str(number).startswith(beginning) for number in numbers}
+            matches = map(in_topic.__getitem__, self._topic)
+            if any(in_number.values()):
+                matches = map(or_, matches, map(in_number.__getitem__, self._partition))
+            if any(at_end):
+                across = map(
+                    and_, map(at_end.__getitem__, self._topic), map(at_beginning.__getitem__, self._partition)
+                )
+                matches = map(or_, matches, across)
+            self._matches = {} if len(self._matches) >= _MATCHES_MAX else self._matches
+            places = self._matches[find] = array("i", compress(range(len(self)), matches))
+        return places
+
+    def _column(self, by: str) -> Sequence[float]:
+        """Returns the value of each place that the rows are sorted by."""
         if by == "name":
             order = sorted(range(len(self._topics)), key=self._topics.__getitem__)
-            ranks = {number: rank for rank, number in enumerate(order)}
-            return lambda place: (ranks[self._topic[place]], self._partition[place])
+            ranks = {number: rank << 32 for rank, number in enumerate(order)}
+            return [ranks[topic] + partition for topic, partition in zip(self._topic, self._partition, strict=True)]
         if by == "duration":
-            return lambda place: (max(0, self._ended[place] - self._started[place]), place)
+            return [max(0, end - start) for start, end in zip(self._started, self._ended, strict=True)]
         columns: dict[str, Sequence[float]] = {
             "state": self._state,
             "size": self._size,
             "started": self._started,
             "ended": self._ended,
         }
-        column = columns[by]
-        return lambda place: (column[place], place)
+        return columns[by]
 
     def _row(self, place: int) -> PartitionRow:
         size = self._size[place]
@@ -140,14 +163,14 @@ class PartitionTable:
         )
 
     def _place(self, topic: str, partition: int) -> int:
-        """Returns the place of a partition that is about to change; a new one if it is not known."""
-        self._orders.clear()
+        """Returns the place of a partition; a new one if it is not known."""
         number = self._topic_numbers.get(topic)
         if number is None:
             number = self._topic_numbers[topic] = len(self._topics)
             self._topics.append(topic)
         place = self._places.get((number, partition))
         if place is None:
+            self._matches.clear()
             place = self._places[(number, partition)] = len(self._state)
             self._topic.append(number)
             self._partition.append(partition)

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Literal, NamedTuple
 
 from fastapi import APIRouter, HTTPException, Query
 from jinja2 import Environment
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import Response
 
 from tuner.api import plan_history_models, response_models
 from tuner.api.api_state import ApiState
 from tuner.api.page_shells import PlanName
 from tuner.api.partition_table import Sorting
 from tuner.api.plan_history_views import past_plan_json, past_plans_json, plan_partitions_json, progress_points
-from tuner.api.responses import json_bytes, json_bytes_response
+from tuner.api.response_cache import StampSource
 
 _READ_S_MAX = 1.5  # The first request makes the tuner read the journal.
 _ROWS_MAX = 500
@@ -49,21 +49,19 @@ class Curve(NamedTuple):
 
 
 def add_plan_history_routes(router: APIRouter, state: ApiState) -> None:
+    def answer(build: Callable[[], dict[str, Any] | None]) -> Response:
+        return state.cached_json(lambda: _found(build()), every_second=True, further_stamp=_stamp(state))
+
     # Plain functions: FastAPI runs them in its thread pool, as they may wait for the journal.
     @router.get("/plan-history", response_model=plan_history_models.PastPlans)
     def plan_history(find: Find = "", offset: Offset = 0, limit: Limit = 20) -> Response:
         """The running and finished plans that the journal and the orders topic know, of all tuners."""
-        notes = _unread(state)
-        return json_bytes_response(
-            json_bytes(past_plans_json(state.journal, _now_ms(state), offset, limit, find, notes))
-        )
+        return answer(lambda: past_plans_json(state.journal, _now_ms(state), offset, limit, find, _unread(state)))
 
     @router.get("/plan-history/{plan}", response_model=plan_history_models.PastPlan, responses=_UNKNOWN_ID)
     def past_plan(plan: PlanName) -> Response:
         """One plan: expected and real duration, result, and its newest events."""
-        return json_bytes_response(
-            json_bytes(_found(past_plan_json(state.journal, plan, _now_ms(state), _unread(state))))
-        )
+        return answer(lambda: past_plan_json(state.journal, plan, _now_ms(state), _unread(state)))
 
     @router.get(
         "/plan-history/{plan}/partitions", response_model=plan_history_models.PlanPartitions, responses=_UNKNOWN_ID
@@ -78,33 +76,49 @@ def add_plan_history_routes(router: APIRouter, state: ApiState) -> None:
     ) -> Response:
         """The partitions of one plan with their state and times; the tuner sorts and searches them."""
         sorting = Sorting(sort, descending)
-        values = plan_partitions_json(state, plan, sorting, find, offset, limit, _unread(state))
-        return json_bytes_response(json_bytes(_found(values)))
+        return state.cached_json(
+            lambda: _found(plan_partitions_json(state, plan, sorting, find, offset, limit, _unread(state))),
+            further_stamp=_stamp(state),
+        )
 
 
 def add_plan_history_parts(parts: APIRouter, state: ApiState, templates: Environment) -> None:
-    def render(name: str, **values: Any) -> Response:
-        return HTMLResponse(templates.get_template(name).render(**values))
+    def render(name: str, build: Callable[[], dict[str, Any]], *, every_second: bool = True) -> Response:
+        return state.cached_response(
+            lambda: templates.get_template(name).render(**build()).encode(),
+            "text/html",
+            every_second=every_second,
+            further_stamp=_stamp(state),
+        )
 
     @parts.get("/plan-history")
     def plan_history(find: Find = "") -> Response:
-        notes = _unread(state)
-        values = past_plans_json(state.journal, _now_ms(state), 0, _PLANS_SHOWN, find, notes)
-        return render("plan_history.html", p=values, find=find)
+        def build() -> dict[str, Any]:
+            values = past_plans_json(state.journal, _now_ms(state), 0, _PLANS_SHOWN, find, _unread(state))
+            return {"p": values, "find": find}
+
+        return render("plan_history.html", build)
 
     @parts.get("/plan/{plan}")
     def past_plan(plan: PlanName) -> Response:
-        values = past_plan_json(state.journal, plan, _now_ms(state), notes := _unread(state))
-        curve = progress_curve(progress_points(state.journal, plan))
-        return render("plan.html", p=values, plan=plan, notes=notes, curve=curve)
+        def build() -> dict[str, Any]:
+            values = past_plan_json(state.journal, plan, _now_ms(state), notes := _unread(state))
+            curve = progress_curve(progress_points(state.journal, plan))
+            return {"p": values, "plan": plan, "notes": notes, "curve": curve}
+
+        return render("plan.html", build)
 
     @parts.get("/plan/{plan}/partitions")
     def plan_partitions(
         plan: PlanName, find: Find = "", sort: SortBy = "state", descending: Descending = False, offset: Offset = 0
     ) -> Response:
         sorting = Sorting(sort, descending)
-        values = plan_partitions_json(state, plan, sorting, find, offset, _PARTITIONS_SHOWN, _unread(state))
-        return render("plan_partitions.html", p=values, offset=offset, rows_max=_PARTITIONS_SHOWN, find=find)
+
+        def build() -> dict[str, Any]:
+            values = plan_partitions_json(state, plan, sorting, find, offset, _PARTITIONS_SHOWN, _unread(state))
+            return {"p": values, "offset": offset, "rows_max": _PARTITIONS_SHOWN, "find": find}
+
+        return render("plan_partitions.html", build, every_second=False)
 
 
 def progress_curve(points: Sequence[tuple[int, int]]) -> Curve:
@@ -118,6 +132,10 @@ def progress_curve(points: Sequence[tuple[int, int]]) -> Curve:
     span_ms = max(1, to_ms - from_ms)
     places = [(100 * (at_ms - from_ms) / span_ms, 100 - 100 * arrived / highest) for at_ms, arrived in sorted(shown)]
     return Curve(" ".join(f"{x:.1f},{y:.1f}" for x, y in places), from_ms, to_ms, highest)
+
+
+def _stamp(state: ApiState) -> StampSource:
+    return lambda: (state.journal.plans_revision(), state.plans.snapshot().number)
 
 
 def _now_ms(state: ApiState) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from array import array
+from bisect import bisect_right
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -33,15 +34,24 @@ class _Line:
         self.times_ms = array("q")
         self.rates = array("d")
         self._step_ms = _STEP_MS
+        self._is_ordered = True  # A clock that was set back makes the journal's times go back.
 
     def add(self, at_ms: int, rate: float) -> None:
         if self.times_ms and 0 <= at_ms - self.times_ms[-1] < self._step_ms and not math.isnan(rate):
             self.rates[-1] = rate
             return
+        self._is_ordered = self._is_ordered and (not self.times_ms or at_ms >= self.times_ms[-1])
         self.times_ms.append(at_ms)
         self.rates.append(rate)
         while len(self.times_ms) > POINTS_MAX:
             self._thin()
+
+    def in_order(self) -> tuple[array[int], array[float]]:
+        """Returns times and rates in order of time."""
+        if self._is_ordered:
+            return self.times_ms, self.rates
+        order = sorted(range(len(self.times_ms)), key=self.times_ms.__getitem__)
+        return array("q", [self.times_ms[place] for place in order]), array("d", [self.rates[place] for place in order])
 
     def _thin(self) -> None:
         self._step_ms *= 2
@@ -80,10 +90,9 @@ class RateLines:
         line = self._lines.get(side)
         if line is None:
             return []
-        # A clock that was set back makes the journal's times go back; the sort is stable.
-        points = sorted(zip(line.times_ms, line.rates, strict=True), key=lambda point: point[0])
-        before = [rate for at_ms, rate in points if at_ms <= from_ms]
-        inside = [point for point in points if from_ms < point[0] <= to_ms]
+        times_ms, rates = line.in_order()
+        begin, end = bisect_right(times_ms, from_ms), bisect_right(times_ms, to_ms)
+        before, inside = rates[:begin], zip(times_ms[begin:end], rates[begin:end], strict=True)
         step_ms = max(1, (to_ms - from_ms) // steps_max + 1)
         shown: list[RatePoint] = [_point(from_ms, before[-1])] if before else []
         step: list[tuple[int, float]] = []

@@ -33,6 +33,11 @@ class ReadOnRequest:
         self._problem = problem
         self._is_read.clear()
 
+    @property
+    def is_read(self) -> bool:
+        """Returns whether everything up to the present is read."""
+        return self._is_read.is_set()
+
     def unread_reason(self, wait_s: float) -> str | None:
         """Returns why the store is not filled yet; None: it is filled.
 

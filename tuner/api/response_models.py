@@ -433,7 +433,9 @@ class DecisionBody(BaseModel):
     failure: str | None
     outcome_at_ms: int | None
     dry_run: bool
-    inputs: dict[str, Any] | None = Field(description="the inputs of the decision; for several throttles, by throttle")
+    inputs: dict[str, Any] | None = Field(
+        description="the inputs of the decision; for several throttles, by throttle. A list has those of three at most"
+    )
 
 
 class DecisionPage(BaseModel):

@@ -16,7 +16,7 @@ from tuner.api.access_guard import AccessGuard, caller_of
 from tuner.api.api_state import ApiState
 from tuner.api.broker_history_routes import add_broker_history_route
 from tuner.api.decision_lookup import find_decision
-from tuner.api.decision_rows import decision_json
+from tuner.api.decision_rows import INPUTS_LISTED_MAX, decision_json
 from tuner.api.decisions import DecisionFilter
 from tuner.api.events import EventStream
 from tuner.api.orders_api import broker_fault
@@ -223,14 +223,19 @@ def _add_decision_routes(router: APIRouter, state: ApiState) -> None:
         before: Annotated[
             int | None, Query(ge=0, le=2**53, description="only decisions with a smaller id; for the next page")
         ] = None,
-        inputs: Annotated[bool, Query(description="include the inputs of each decision")] = True,
+        inputs: Annotated[
+            bool,
+            Query(description="include the inputs of each decision, of at most three throttles; /decisions/ID has all"),
+        ] = True,
         limit: Limit = 50,
     ) -> Response:
         """The newest decisions first: inputs, reason, values before and after, and outcome."""
 
         def build() -> dict[str, Any]:
             rows, next_before = store.page(selection, limit, before=before, steering_ticks=steering_ticks)
-            return {"decisions": [decision_json(row, inputs=inputs) for row in rows], "next_before": next_before}
+            inputs_max = INPUTS_LISTED_MAX if inputs else 0
+            shown = [decision_json(row, inputs_max=inputs_max) for row in rows]
+            return {"decisions": shown, "next_before": next_before}
 
         return state.cached_json(build, further_stamp=lambda: store.revision(steering_ticks=steering_ticks))
 

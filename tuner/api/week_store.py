@@ -36,7 +36,7 @@ COLUMNS = (
 WEEK_COLUMNS = COLUMNS[:5]  # Those that the week of a broker shows.
 _WIDTH = len(COLUMNS)
 _COPIED = COLUMNS.index("copied")
-_HIGHEST = ("produce_p99_ms", "lag_messages", "copied")
+_HIGHEST = ("produce_p99_ms", "lag_messages")
 _NAN = math.nan
 _EMPTY = array("f", [_NAN]) * _WIDTH
 
@@ -89,6 +89,7 @@ class WeekStore(ReadOnRequest):
         self._rows: dict[int, array[float]] = {}
         self._hours = _HourRing()
         self._last_numbers: dict[int, int] = {}  # By broker: the number of its newest period.
+        self._revision = 0
 
     # -- called by the follower ------------------------------------------------------------------------------------------
 
@@ -100,6 +101,7 @@ class WeekStore(ReadOnRequest):
         if not now_number - HOURS * _PERIODS_PER_HOUR < number <= now_number:
             return
         with self._lock:
+            self._revision += 1
             if number <= now_number - SLOTS or number < self._numbers[number % SLOTS]:
                 self._hours.add(number, {history.broker: _values(history) for history in period.brokers})
             else:
@@ -140,6 +142,10 @@ class WeekStore(ReadOnRequest):
         self.on_request()
         return "the tuner is still reading the weeks before the last one"
 
+    def revision(self) -> object:
+        """Returns a value that changes whenever an answer from this history may change."""
+        return self._revision, self.is_read, self._has_older, self.profiles, self.events
+
     @property
     def is_empty(self) -> bool:
         return not self._rows
@@ -177,21 +183,19 @@ class WeekStore(ReadOnRequest):
         unit_ms, slots = (PERIOD_MS, SLOTS) if is_week else (HOUR_MS, HOURS)
         with self._lock:
             if is_week:
-                row, numbers = self._rows.get(broker, _EMPTY)[:], self._numbers[:]
+                row, numbers = self._rows.get(broker, _EMPTY * SLOTS)[:], self._numbers[:]
             else:
                 row, numbers = self._hours.joined(broker, self._rows.get(broker), self._numbers)
         first, last = from_ms // unit_ms, to_ms // unit_ms
         width = max(1, -(-(last - first + 1) // steps_max))
         first -= first % width
-        steps = [
-            [n % slots for n in range(f, f + width) if numbers[n % slots] == n] for f in range(first, last + 1, width)
-        ]
-        columns = {
-            name: [
-                _combined(name, [row[slot * _WIDTH + offset] for slot in step if len(row) > _WIDTH]) for step in steps
-            ]
-            for offset, name in enumerate(COLUMNS)
-        }
+        # The place of each period or hour of the range in the row; an unknown one has the place behind the last.
+        places = [n % slots if numbers[n % slots] == n else slots for n in range(first, last + 1)]
+        columns = {}
+        for offset, name in enumerate(COLUMNS[:_COPIED]):
+            column = [*row[offset::_WIDTH], _NAN]
+            values = [column[place] for place in places]
+            columns[name] = [_combined(name, values[at : at + width]) for at in range(0, len(values), width)]
         return BrokerSeries(first * unit_ms, width * unit_ms, columns)
 
 
@@ -231,20 +235,32 @@ class _HourRing:
     ) -> tuple[array[float], array[int]]:
         """Returns the row and the numbers of all hours: these means, and those of the periods that are still in the week."""
         row, numbers = self._rows.get(broker, _EMPTY * HOURS)[:], self._numbers[:]
-        counts = self._counts[:]
         if week is None:
             return row, numbers
+        slots_by_hour: dict[int, list[int]] = {}
         for slot, period in enumerate(week_numbers):
-            hour = period // _PERIODS_PER_HOUR
-            if period < 0 or numbers[hour % HOURS] > hour:
-                continue
+            if period >= 0:
+                slots_by_hour.setdefault(period // _PERIODS_PER_HOUR, []).append(slot)
+        columns = [week[offset::_WIDTH] for offset in range(_WIDTH)]
+        for hour, slots in slots_by_hour.items():
             place = hour % HOURS
-            if numbers[place] != hour:
-                numbers[place], counts[place] = hour, 0
-                row[place * _WIDTH : (place + 1) * _WIDTH] = _EMPTY
-            counts[place] = min(255, counts[place] + 1)
-            _add_to_means(row, place * _WIDTH, week[slot * _WIDTH : (slot + 1) * _WIDTH], counts[place])
+            if numbers[place] > hour:
+                continue
+            count = self._counts[place] if numbers[place] == hour else 0
+            start = place * _WIDTH
+            if not count:
+                numbers[place] = hour
+                row[start : start + _WIDTH] = array("f", [_mean([column[slot] for slot in slots]) for column in columns])
+            for slot in slots if count else ():
+                count = min(255, count + 1)
+                _add_to_means(row, start, week[slot * _WIDTH : (slot + 1) * _WIDTH], count)
         return row, numbers
+
+
+def _mean(values: Sequence[float]) -> float:
+    """Returns the mean of the known values; NaN: none is known."""
+    known = [value for value in values if not math.isnan(value)]
+    return sum(known) / len(known) if known else _NAN
 
 
 def _add_to_means(row: array[float], start: int, columns: Sequence[float], count: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -220,6 +221,19 @@ def test_decisions_route_filters_pages_and_shows_one_row() -> None:
     one = rest["decisions"][0]["id"]
     assert rig.get(f"/api/v1/decisions/{one}").json()["id"] == one
     assert rig.get("/api/v1/decisions/99").status_code == 404
+
+
+def test_list_has_the_inputs_of_few_throttles_and_the_decision_has_all() -> None:
+    rig = Rig()
+    rig.cycle()
+    starts = [
+        StartRate(broker, L, 5 * MB, Reason.MOVE_FOUND, f"broker {broker} leader throttle: started")
+        for broker in range(40)
+    ]
+    rig.observers.decisions.add([replace(entry("intent", start), inputs={"drain": 1.0}) for start in starts])
+    (row,) = rig.get("/api/v1/decisions").json()["decisions"]
+    assert (row["records"], len(row["inputs"])) == (40, 3)
+    assert len(rig.get(f"/api/v1/decisions/{row['id']}").json()["inputs"]) == 40
 
 
 def test_reasons_route_lists_the_codes_of_the_reference_page() -> None:

@@ -180,3 +180,13 @@ def test_decision_after_the_clock_was_set_back_is_found_by_its_id() -> None:
     row = history.row(mark.number)
     assert row is not None
     assert row.entry.action == "restore"
+
+
+def test_marks_of_one_broker_are_bounded_with_those_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal_history, "_DECISION_MARKS_MAX", 10)
+    raises = [replace(RAISE, broker=number % 7) for number in range(40)]
+    history = history_of(*(entry_of("intent", each, NOW_MS + number) for number, each in enumerate(raises)))
+    marks = {broker: history.marks(broker, NOW_MS - 1, LATER_MS, 100)[0] for broker in range(8)}
+    assert sorted(mark.at_ms - NOW_MS for each in marks.values() for mark in each) == list(range(30, 40))
+    assert [mark.at_ms - NOW_MS for mark in marks[3]] == [31, 38]
+    assert marks[7] == []

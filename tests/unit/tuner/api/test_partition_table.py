@@ -58,6 +58,24 @@ def test_search_finds_topics_partitions_and_every_script() -> None:
     assert table.page(NAME, "orders", 0, 1)[1] == 3
 
 
+@pytest.mark.parametrize(
+    "find", ["1", "-1", "a-1", "1-1", "-", "a-", "-1-", "1-10", "10", "a", "a-1-1", "--", "0-", "é-2", "x"]
+)
+def test_search_finds_what_the_whole_name_contains(find: str) -> None:
+    table = table_of("a", "a-1", "b-1-", "1", "-", "é", partitions=23)
+    assert names(table, find=find, limit=500) == [name for name in names(table, limit=500) if find in name]
+
+
+def test_search_and_names_stay_while_steps_end() -> None:
+    table = table_of("a", "b")
+    assert names(table, find="a-")[0] == "a-0"
+    table.end("a", 1, PlanPartitionState.ARRIVED, T0_MS)
+    assert names(table, find="a-") == ["a-0", "a-1", "a-2"]
+    assert names(table, Sorting("state", is_descending=True), find="a-")[0] == "a-1"
+    table.plan("a", 3, (1,), 1.0)
+    assert names(table, find="a-")[-1] == "a-3"
+
+
 @pytest.mark.parametrize("by", SORTS)
 def test_each_order_has_every_row_once(by: str) -> None:
     table = table_of("a", "b")
@@ -71,9 +89,9 @@ def test_each_order_has_every_row_once(by: str) -> None:
 
 def test_order_follows_each_change() -> None:
     table, newest = table_of("a"), Sorting("started", is_descending=True)
-    assert names(table, newest)[0] == "a-2"
-    table.start("a", 0, [1], T0_MS)
     assert names(table, newest)[0] == "a-0"
+    table.start("a", 2, [1], T0_MS)
+    assert names(table, newest)[0] == "a-2"
     table.plan("b", 0, (1,), 1.0)
     assert len(names(table)) == 4
 
