@@ -126,9 +126,7 @@ class PartitionTable:
             if any(in_number.values()):
                 matches = map(or_, matches, map(in_number.__getitem__, self._partition))
             if any(at_end):
-                across = map(
-                    and_, map(at_end.__getitem__, self._topic), map(at_beginning.__getitem__, self._partition)
-                )
+                across = map(and_, map(at_end.__getitem__, self._topic), map(at_beginning.__getitem__, self._partition))
                 matches = map(or_, matches, across)
             self._matches = {} if len(self._matches) >= _MATCHES_MAX else self._matches
             places = self._matches[find] = array("i", compress(range(len(self)), matches))

@@ -250,7 +250,9 @@ class _HourRing:
             start = place * _WIDTH
             if not count:
                 numbers[place] = hour
-                row[start : start + _WIDTH] = array("f", [_mean([column[slot] for slot in slots]) for column in columns])
+                row[start : start + _WIDTH] = array(
+                    "f", [_mean([column[slot] for slot in slots]) for column in columns]
+                )
             for slot in slots if count else ():
                 count = min(255, count + 1)
                 _add_to_means(row, start, week[slot * _WIDTH : (slot + 1) * _WIDTH], count)
