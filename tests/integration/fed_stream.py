@@ -41,6 +41,8 @@ class FedStream:
         self.config = folder / "rheostat.yaml"
         self.config.write_text(yaml.safe_dump(settings))
         self.sent_ms: list[int] = []
+        # Windows are cut by these times of the broker's clock (LogAppendTime), which are some milliseconds later.
+        self.stored_ms: dict[int, list[int]] = {1: [], 2: []}
         self._sender = producer(lab.kafka_settings(), "test")
         self._reader = consumer(lab.kafka_settings(), "test")
         self._reader.assign([TopicPartition(self.topics.signals, 0)])
@@ -53,13 +55,12 @@ class FedStream:
         if self.sent_ms and now_ms - self.sent_ms[-1] < 1000:
             return
         self.sent_ms.append(now_ms)
+        answers = {}
         for node in (1, 2):
             one = Scrape("lab", node, NodeRole.BROKER, now_ms, (Sample(Metric.LEADER_COUNT, "", node * 10.0),))
-            # Windows use the record's timestamp, which the client would otherwise set some milliseconds later.
-            self._sender.send(
-                self.topics.metrics, key=one.key(), value=one.value(), partition=node - 1, timestamp_ms=now_ms
-            )
-        self._sender.flush(timeout=10)
+            answers[node] = self._sender.send(self.topics.metrics, key=one.key(), value=one.value(), partition=node - 1)
+        for node, answer in answers.items():
+            self.stored_ms[node].append(answer.get(timeout=10).timestamp)
 
     def read(self) -> list[BrokerSignal]:
         """Reads new signals, and returns all."""
@@ -102,7 +103,7 @@ def missing_or_wrong_windows(fed: FedStream, last_ms: int) -> list[str]:
     counted = {key: signal for key, signal in windows.items() if whole_from_ms <= key[1] <= last_ms}
     assert len(counted) >= 4, "too few windows to tell whether a record was lost"
     for (broker, end), signal in sorted(counted.items()):
-        sent = sum(end - WINDOW_MS <= at < end for at in fed.sent_ms)
+        sent = sum(end - WINDOW_MS <= at < end for at in fed.stored_ms[broker])
         if signal.samples != sent:
             faults.append(f"window {end} of broker {broker} has {signal.samples} of {sent} scrapes")
     return faults
