@@ -12,6 +12,7 @@ from streaming.shared.contract import MoveStep
 from tuner.control.throttle.objective import Capacity, ControlLimits, Objective
 from tuner.control.throttle.state import Memory, OwnedRate
 from tuner.core.cluster import BrokerSide, LiveCluster, PartitionMove
+from tuner.core.deadline_forecast import DeadlineForecast
 from tuner.core.throttle_limits import MB
 from tuner.journal.entries import Entry
 from tuner.journal.input_log import InputLog
@@ -90,6 +91,7 @@ class FilmedRig(Rig):
         self.runs = 0
         self.silent = False  # No signals come.
         self.recoveries: FakeRecoveries | None = None  # Set it before ``filmed_loop``.
+        self.deadline_forecasts: Mapping[BrokerSide, DeadlineForecast] = {}
         self.journal: FilmedJournal = FilmedJournal(self.events)
         self._make_loop = self.filmed_loop
         self.loop = self.filmed_loop(self.loop.memory)
@@ -102,6 +104,7 @@ class FilmedRig(Rig):
             closed_loop=self.objective is not None,
             throttles_all_moves=self.throttles_moves,
             throttles_recoveries=self.recoveries is not None,
+            finish_at_ms=self.objective.finish_at_ms if self.objective is not None else None,
         )
         in_force = SettingsSnapshot(
             limits,
@@ -130,6 +133,7 @@ class FilmedRig(Rig):
             inputs=inputs,
             recoveries=self.recoveries,
             vetoes=lambda: self.vetoes,
+            deadline_forecasts=lambda *_: self.deadline_forecasts,
         )
         config = ThrottleConfig(
             limits=limits, stall_limits=STALL, writes_per_s_max=WRITES_PER_S_MAX, dry_run=self.dry_run

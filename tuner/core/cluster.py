@@ -9,6 +9,7 @@ from streaming.shared.contract import BrokerSignal, MoveSignal, ReplicationSigna
 from streaming.shared.kafka_names import QUOTA_SAMPLES_DEFAULT
 from streaming.shared.throttle_settings import TopicThrottle
 from tuner.core.broker_baseline import BrokerBaseline
+from tuner.core.deadline_forecast import DeadlineForecast
 from tuner.core.latency_limit import LatencyLimit
 from tuner.core.link_limit import LinkLimit
 from tuner.core.operator_orders import Orders
@@ -136,6 +137,7 @@ class Observation:
         vetoes: the external checks that veto now.
         eta_ratios: for sides whose forecast loads or limits differ from the current ones: the expected time of the moves ÷ their
             time at the current rate.
+        deadline_forecasts: for sides with a forecast until the deadline of the objective.
     """
 
     now_ms: int
@@ -151,3 +153,4 @@ class Observation:
     baselines: Mapping[int, BrokerBaseline] = field(default_factory=dict)
     vetoes: tuple[Veto, ...] = ()
     eta_ratios: Mapping[BrokerSide, float] = field(default_factory=dict)
+    deadline_forecasts: Mapping[BrokerSide, DeadlineForecast] = field(default_factory=dict)

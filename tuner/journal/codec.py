@@ -30,6 +30,7 @@ from tuner.control.throttle.steering.state import ControlState
 from tuner.core.broker_baseline import BrokerBaseline
 from tuner.core.cluster import BrokerSide, LiveCluster
 from tuner.core.controller import ClusterWideMeasures
+from tuner.core.deadline_forecast import DeadlineForecast
 from tuner.core.operator_orders import Orders
 from tuner.core.reassignment_plan import PlanThrottle, TopicPartition
 from tuner.core.vetoes import Veto
@@ -64,6 +65,7 @@ STATE_FIELDS: Mapping[str, Any] = {
     "plan_moves": Mapping[TopicPartition, PlanThrottle],
     "vetoes": tuple[Veto, ...],  # The external checks that vetoed.
     "eta_ratios": Mapping[BrokerSide, float],  # Expected time ÷ time at the current rate.
+    "deadline_forecasts": Mapping[BrokerSide, DeadlineForecast],
     "steered": frozenset[BrokerSide],  # Sides that the closed-loop control sets.
     **_fields_of(Memory, "memory"),
     **_fields_of(ControlState, "control"),
@@ -77,6 +79,7 @@ STATE_FIELDS: Mapping[str, Any] = {
     "steering.max_rates": Mapping[BrokerSide, float],
     "steering.at_min_isr": frozenset[BrokerSide],
     "steering.baselines": Mapping[int, BrokerBaseline],
+    "steering.deadline_ratios": Mapping[BrokerSide, float],
     "steering.quota_samples": int,
     "quotas.not_seen": str | None,  # Why the quotas could not be read.
     "quotas.current": Mapping[QuotaEntity, float],
@@ -115,6 +118,8 @@ _ITEMS_PER_PIECE = {
     "steering.restore_rates": 1024,
     "steering.capacities": 1024,
     "steering.baselines": 1024,
+    "steering.deadline_ratios": 1024,
+    "deadline_forecasts": 1024,
     "live.quota_samples": 1024,
     "live.fetchers": 1024,
     "quotas.current": 1024,

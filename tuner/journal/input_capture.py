@@ -38,6 +38,7 @@ def capture_cycle(observation: Observation, before: Memory) -> StateValues:
         "plan_moves": observation.plan_moves,
         "vetoes": observation.vetoes,
         "eta_ratios": observation.eta_ratios,
+        "deadline_forecasts": observation.deadline_forecasts,
         "steered": frozenset(observation.setpoints),
         **prefix_fields("memory", before),
     }
@@ -67,6 +68,7 @@ def capture_steering_tick(
         "steering.max_rates": view.plan_max_rates,
         "steering.at_min_isr": view.at_min_isr_sides,
         "steering.baselines": dict(view.baselines),
+        "steering.deadline_ratios": view.deadline_ratios,
         "steering.quota_samples": quota_samples,
         **prefix_fields("control", before),
     }
@@ -161,6 +163,7 @@ EMPTY_INPUTS = {
     "steering.max_rates": {},
     "steering.at_min_isr": frozenset(),
     "steering.baselines": {},
+    "steering.deadline_ratios": {},
     "steering.quota_samples": ControlLimits().quota_samples,
 }
 EMPTY_QUOTA_INPUTS: StateValues = {"quotas.current": {}}

@@ -144,6 +144,7 @@ class Replayer:
             # Records of earlier versions lack these.
             vetoes=state.get("vetoes", ()),
             eta_ratios=state.get("eta_ratios", {}),
+            deadline_forecasts=state.get("deadline_forecasts", {}),
         )
         memory, decisions = decide(observation, self._build(Memory, "memory"), settings.limits, settings.stall)
         self._remember("memory", memory)
@@ -167,6 +168,7 @@ class Replayer:
             plan_max_rates=state["steering.max_rates"],
             at_min_isr_sides=state["steering.at_min_isr"],
             baselines=state["steering.baselines"],
+            deadline_ratios=state.get("steering.deadline_ratios", {}),  # Records of earlier versions lack it.
         )
         limits = replace(settings.law, quota_samples=state["steering.quota_samples"])
         control, rates = control_step(view, self._build(ControlState, "control"), settings.objective, limits)

@@ -9,6 +9,7 @@ from tuner.control.throttle.state import Memory
 from tuner.core.throttle_limits import StallLimits
 from tuner.runtime.fencing import FencedThrottles
 from tuner.runtime.throttle.actuator import DryRunThrottles, KafkaThrottles, Throttles
+from tuner.runtime.throttle.deadline_forecasts import DeadlineForecasts
 from tuner.runtime.throttle.eta_forecasts import EtaForecasts
 from tuner.runtime.throttle.loop import ThrottleConfig, ThrottleController, ThrottlePorts
 from tuner.runtime.throttle.ramp_executor import RampExecutor
@@ -36,6 +37,7 @@ def throttle_controller(context: TermContext, client: ClusterClient, memory: Mem
         recoveries=context.recoveries,
         vetoes=context.vetoes,
         eta_ratios=EtaForecasts(lambda: context.signals.profiles, context.file_settings).ratios,
+        deadline_forecasts=DeadlineForecasts(lambda: context.signals.profiles, context.file_settings).forecasts,
     )
     config = ThrottleConfig(
         limits=settings.limits(),

@@ -10,7 +10,7 @@ from streaming.shared.units import rate_text, size_text
 from tuner.control.throttle.deadline import DeadlineMiss, explain_deadline_miss
 from tuner.control.throttle.decision import AllowSteering, Reason
 from tuner.control.throttle.diagnosis.not_throttle_bound import BottleneckFinder, explain_unthrottled_stall
-from tuner.control.throttle.side_case import ThrottledSide
+from tuner.control.throttle.side_case import SideCase, ThrottledSide
 from tuner.core.cluster import side_name
 
 
@@ -79,8 +79,18 @@ def _explain(
     limit = setpoint.latency_limit if setpoint is not None else None
     return Reason.FOLLOWS_CLIENTS, (
         f"adjusted to the load of its clients, {rate}: {size_text(load.remaining_bytes)} remain, and steady-state replication "
-        f"takes {steady_state}" + (f"; {limit.text}" if limit is not None else "")
+        f"takes {steady_state}" + (f"; {limit.text}" if limit is not None else "") + _deadline_text(case)
     )
+
+
+def _deadline_text(case: SideCase) -> str:
+    """Returns what the forecast changes for the deadline; empty without a deadline."""
+    if case.view.limits.finish_at_ms is None:
+        return ""
+    forecast = case.view.deadline_forecasts.get(case.side)
+    if forecast is not None:
+        return f"; {forecast.text}"
+    return f"; broker {case.side[0]} has no usable profile, so its load of now is assumed until finish_at"
 
 
 def _explain_stall(throttled: ThrottledSide, bottlenecks: BottleneckFinder) -> tuple[Reason, str] | None:

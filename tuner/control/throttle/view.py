@@ -42,7 +42,7 @@ class MovesView:
         plan_rates: the rate that plans allow each side that they copy through, in bytes/s.
         moves_to_list: the moves whose replicas belong on the throttled-replica lists.
         vetoes: the external checks that veto now.
-        eta_ratios: by side, as in ``Observation``.
+        eta_ratios, deadline_forecasts: by side, as in ``Observation``.
         blocking_writes: sides whose throttle slows lost replicas that partitions need before they accept writes.
         sides: the sides that the running moves use, leaders first.
         contradictions: sides whose fresh signals contradict each other, with the explanation.
@@ -72,6 +72,7 @@ class MovesView:
         self.orders = observation.orders
         self.vetoes = observation.vetoes
         self.eta_ratios = observation.eta_ratios
+        self.deadline_forecasts = observation.deadline_forecasts
         self._plan_moves = observation.plan_moves
         self.moves_to_list = select_moves_to_list(live.moves, self._plan_moves, limits, listed)
         self.plan_rates = plan_setpoints(live.moves, self._plan_moves, limits)

@@ -53,6 +53,7 @@ from tuner.control.throttle.write_intents import (
     record_change_intents,
 )
 from tuner.core.cluster import BrokerSide, LiveCluster, Observation, PartitionMove
+from tuner.core.deadline_forecast import DeadlineForecast
 from tuner.core.freshness import fresh_signals
 from tuner.core.outcome import Failure
 from tuner.core.prepare_handshake import PrepareHandshake
@@ -114,6 +115,7 @@ class ThrottlePorts:
         recoveries: finds recovering replicas; None: they are ignored.
         vetoes: returns the external checks that veto now.
         eta_ratios: returns ``Observation.eta_ratios`` for the newest signals at a time (epoch).
+        deadline_forecasts: returns ``Observation.deadline_forecasts``, also for a deadline (epoch); None: there is none.
     """
 
     live: ClusterLooker
@@ -127,6 +129,9 @@ class ThrottlePorts:
     recoveries: RecoverySource | None = None
     vetoes: Callable[[], tuple[Veto, ...]] = tuple
     eta_ratios: Callable[[Mapping[BrokerSide, MoveSignal], int], Mapping[BrokerSide, float]] = lambda _, __: {}
+    deadline_forecasts: Callable[
+        [Mapping[BrokerSide, MoveSignal], int, int | None], Mapping[BrokerSide, DeadlineForecast]
+    ] = lambda _, __, ___: {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,7 +186,7 @@ class ThrottleController:
         self._orders = ports.orders
         self._observer = ports.observer
         self._vetoes = ports.vetoes
-        self._eta_ratios = ports.eta_ratios
+        self._eta_ratios, self._deadline_forecasts = ports.eta_ratios, ports.deadline_forecasts
         self._ramps = ramps
         self._steering = steering
         self._limits = limits
@@ -393,7 +398,13 @@ class ThrottleController:
             baselines=dict(self._signals.baselines),
             vetoes=self._vetoes(),
             eta_ratios=self._eta_ratios(self._signals.moves, now_ms),
+            deadline_forecasts=self._deadline_forecasts_at(now_ms),
         )
+
+    def _deadline_forecasts_at(self, now_ms: int) -> Mapping[BrokerSide, DeadlineForecast]:
+        tick = self._steering_tick
+        moves = tick.remaining_moves(tick.pending_bytes()) if tick is not None else {}
+        return self._deadline_forecasts(moves, now_ms, self._limits.finish_at_ms)
 
     def _with_recoveries(self, observation: Observation) -> Observation:
         """Returns the observation with the recoveries that may be throttled among the moves, as ``decide`` sees it."""

@@ -29,6 +29,7 @@ from tuner.runtime.throttle.actuator import Throttles
 
 TICK_EVERY_S = 1.0
 NO_RATES: Mapping[BrokerSide, int] = {}
+NO_RATIOS: Mapping[BrokerSide, float] = {}
 NO_BASELINES: Mapping[int, BrokerBaseline] = {}
 # A broker may show the rate before the last write for this many seconds in a row. After that, the write is treated as lost.
 _LATE_READS_MAX = 10
@@ -87,6 +88,7 @@ class SteeringController:
         self._at_min_isr: frozenset[BrokerSide] = frozenset()
         self._restore_rates: dict[BrokerSide, int] = {}
         self._plan_max_rates: dict[BrokerSide, float] = {}
+        self._deadline_ratios: Mapping[BrokerSide, float] = {}
         self._due_s: float | None = None
 
     @property
@@ -111,6 +113,7 @@ class SteeringController:
         at_min_isr: frozenset[BrokerSide] = frozenset(),
         restore_rates: Mapping[BrokerSide, int] = NO_RATES,
         plan_max_rates: Mapping[BrokerSide, int] = NO_RATES,
+        deadline_ratios: Mapping[BrokerSide, float] = NO_RATIOS,
     ) -> None:
         """Sets the sides that the law steers until the next cycle.
 
@@ -122,6 +125,7 @@ class SteeringController:
             at_min_isr: see control/throttle/recovery.py.
             restore_rates: rate of each side before the tuner managed it, bytes/s; 0: no throttle.
             plan_max_rates: highest rate that plans allow on the sides through which they copy, bytes/s.
+            deadline_ratios: see ``ControlInput``.
         """
         sides = {**held, **steerable}
         # A broker may show the last write late. So for a side that was written, the written rate is used; else the rate in Kafka.
@@ -133,6 +137,8 @@ class SteeringController:
         self._restore_rates = {side: before for side, before in restore_rates.items() if side in sides}
         ceiling = self._limits.rate_bytes_per_s_max
         self._plan_max_rates = {s: float(rate) for s, rate in plan_max_rates.items() if s in sides and rate < ceiling}
+        if deadline_ratios != self._deadline_ratios:  # The same object, so that the recording sees no change.
+            self._deadline_ratios = deadline_ratios
         # During a rolling restart brokers may have different values. The largest one is used.
         self._quota_samples = max(quota_samples.values(), default=self._limits.quota_samples)
         if not self._current:
@@ -185,6 +191,7 @@ class SteeringController:
             planned_sides=frozenset(planned),
             plan_max_rates=self._plan_max_rates,
             baselines=baselines,
+            deadline_ratios=self._deadline_ratios,
         )
         limits = replace(self._limits, quota_samples=self._quota_samples)
         before = self._state

@@ -131,11 +131,19 @@ class SteeringTick:
             # 0: there was no rate before.
             restore_rates={side: managed.before_bytes_per_s or 0 for side, managed in owned.items()},
             plan_max_rates=_max_rates(decisions, live, observation, self.limits),
+            deadline_ratios={side: found.time_ratio for side, found in observation.deadline_forecasts.items()},
         )
 
     def withdraw_sides(self) -> None:
         """Takes all sides from the law until the next ``hand_over``."""
         self._steering.assign_sides(steerable={}, held={}, quota_samples={}, now_s=self._clock.monotonic_s())
+
+    def remaining_moves(self, pending: Mapping[BrokerSide, float]) -> Mapping[BrokerSide, MoveSignal]:
+        """Returns the newest signals of all sides, with the ``pending`` bytes of steps that have not begun.
+
+        A side has work until the whole plan has ended.
+        """
+        return add_pending_bytes(self._signals.moves, pending)
 
     def run(self) -> None:
         """Runs one second of the law: computes new rates, checks that Kafka has the expected rates, journals and writes.
@@ -148,9 +156,8 @@ class SteeringTick:
         brokers: Mapping[int, BrokerSignal] = self._signals.brokers
         if self._ignored_brokers:
             brokers = {broker: signal for broker, signal in brokers.items() if broker not in self._ignored_brokers}
-        # A side has work until the whole plan has ended, so the plan's steps that have not begun are included.
         pending = self.pending_bytes()
-        moves = add_pending_bytes(self._signals.moves, pending)
+        moves = self.remaining_moves(pending)
         now_s, now_ms = self._clock.monotonic_s(), self._clock.now_ms()
         baselines = self._signals.baselines
         changes = steering.next_changes(now_s, now_ms, brokers, moves, planned=pending.keys(), baselines=baselines)

@@ -14,11 +14,12 @@ from streaming.shared.contract import Side
 from streaming.shared.throttle_settings import TopicThrottle
 from tuner.control.throttle import objective as objectives
 from tuner.control.throttle.decision import Hold, Reason
-from tuner.control.throttle.objective import ControlLimits, Objective
+from tuner.control.throttle.objective import ControlLimits, Mode, Objective
 from tuner.control.throttle.state import Memory
 from tuner.control.throttle.steering import law, side_control
 from tuner.control.throttle.steering.state import ControlState
 from tuner.core.cluster import PartitionMove
+from tuner.core.deadline_forecast import DeadlineForecast
 from tuner.core.operator_orders import Orders, Pause
 from tuner.core.prepare_handshake import PrepareHandshake
 from tuner.core.reassignment_plan import Plan, PlanHead, PlanPartition, PlanThrottle, RequestedStep
@@ -81,6 +82,18 @@ def test_replay_steering_has_same_rates() -> None:
     # What was written is what the journal says was written, to the byte.
     turns = [row for e in rig.journal.entries if e.kind == "steering" for row in e.decision["rates"]]
     assert [row for row in turns if row not in written] == []
+
+
+def test_replay_deadline_with_forecast_has_same_rates() -> None:
+    rig = FilmedRig(Memory(), objective=Objective(50.0, Mode.DEADLINE, NOW_MS + 3_600_000))
+    rig.goes_on(40, gained_bytes_per_s=MB)
+    before = rig.throttles.rates[SOURCE]
+    rig.deadline_forecasts = {SOURCE: DeadlineForecast(0.02), TARGET: DeadlineForecast(0.02, has_profile=False)}
+    rig.goes_on(40, gained_bytes_per_s=MB)
+    assert rig.throttles.rates[SOURCE] > 1.5 * before
+    played = rig.replayed()
+    assert any("copies 50 times as fast" in text for one in played for text in one.texts)
+    assert differing(played) == []
 
 
 def test_replay_decay_has_same_decisions() -> None:

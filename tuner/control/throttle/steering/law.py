@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from streaming.shared.contract import MoveSignal, Side
-from tuner.control.throttle.objective import ControlLimits, Objective, with_max_rate
+from tuner.control.throttle.objective import ControlLimits, Mode, Objective, with_max_rate
 from tuner.control.throttle.recovery import AT_MIN_ISR_RATIO
 from tuner.control.throttle.steering.broker_estimate import BrokerEstimate, update_estimate
 from tuner.control.throttle.steering.headroom import headroom_bytes_per_s
@@ -61,7 +61,9 @@ def control_step(
     """Returns the state after this second, and the rates to write, in bytes/s; a side whose rate stays has no entry."""
     estimates = _update_estimates(inputs, state, objective, limits)
     sides = _describe_sides(inputs, state, estimates, objective, limits)
-    target = _find_target(inputs, state, sides, objective, limits)
+    # How the forecast of the hours until the deadline shortens the time of each side (tuner/planning/deadline_forecast.py).
+    forecasts = inputs.deadline_ratios if objective.mode is Mode.DEADLINE else {}
+    target = _find_target(inputs, state, sides, objective, limits, forecasts)
     # Sides of a running plan get additional rate, but only if the objective's mode uses all headroom.
     planned = inputs.planned_sides if objective.uses_all_headroom else frozenset[BrokerSide]()
     side_states: dict[BrokerSide, SideControlState] = {}
@@ -81,7 +83,10 @@ def control_step(
             stalled=side in inputs.stalled_sides,
             recovering=side in inputs.recovering_sides,
         )
-        side_states[side], rate = control_side(context, state.side_states.get(side), target, inputs.now_ms, limits)
+        side_target = target
+        if (ratio := forecasts.get(side)) is not None:
+            side_target = target._replace(target_s=max(limits.drain_s_min, ratio * target.target_s))
+        side_states[side], rate = control_side(context, state.side_states.get(side), side_target, inputs.now_ms, limits)
         if rate is not None:
             writes[side] = rate
     # A broker without a signal now keeps what was learned about it.
@@ -142,9 +147,19 @@ def _describe_sides(
 
 
 def _find_target(
-    inputs: ControlInput, state: ControlState, sides: _Sides, objective: Objective, limits: ControlLimits
+    inputs: ControlInput,
+    state: ControlState,
+    sides: _Sides,
+    objective: Objective,
+    limits: ControlLimits,
+    forecasts: Mapping[BrokerSide, float],
 ) -> MoveTarget:
-    """Returns T; and the slowest side, if something other than the throttle of that side limits it."""
+    """Returns T; and the slowest side, if something other than the throttle of that side limits it.
+
+    Args:
+        forecasts: the sides with a forecast until the deadline. The headroom of now does not tell when such a side ends, so it
+            does not determine T.
+    """
     # A side without a recent signal does not determine T: its broker is gone, or its part of the move was cancelled. If no side has
     # a recent signal, all sides are used.
     recent_loads = {
@@ -153,7 +168,8 @@ def _find_target(
     min_rates = {side: bounds.min_bytes_per_s for side, bounds in sides.bounds.items()}
     ceilings = {side: bounds.ceiling_bytes_per_s for side, bounds in sides.bounds.items()}
     times_s = drain_times_s(recent_loads or sides.loads, min_rates, ceilings)
-    target_s = drain_target_s(times_s, objective, inputs.now_ms, limits)
+    times_now_s = {side: time_s for side, time_s in times_s.items() if side not in forecasts}
+    target_s = drain_target_s(times_now_s, objective, inputs.now_ms, limits)
     slowest = max(times_s, key=times_s.__getitem__, default=None)
     limited_elsewhere = slowest is not None and _is_or_was_limited_elsewhere(
         state.side_states.get(slowest), sides.inputs[slowest], inputs.now_ms, limits

@@ -92,6 +92,7 @@ class ControlInput:
             operator's maximum.
         at_min_isr_sides: sides that copy replicas of partitions with exactly min.insync.replicas replicas in sync.
         baselines: each broker's usual latency without copies.
+        deadline_ratios: ``DeadlineForecast.time_ratio`` of the sides with a forecast until the deadline.
     """
 
     now_ms: int
@@ -106,6 +107,7 @@ class ControlInput:
     plan_max_rates: Mapping[BrokerSide, float] = field(default_factory=dict)
     at_min_isr_sides: frozenset[BrokerSide] = frozenset()
     baselines: Mapping[int, BrokerBaseline] = field(default_factory=dict)
+    deadline_ratios: Mapping[BrokerSide, float] = field(default_factory=dict)
 
 
 def in_sync_bytes_per_s(move: MoveSignal | None) -> float:

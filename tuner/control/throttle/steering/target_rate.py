@@ -115,9 +115,13 @@ def drain_target_s(
     """Returns T in seconds: the time of the slowest side; in deadline mode at least what the deadline leaves."""
     target_s = max([limits.drain_s_min, *times_s.values()])
     if objective.mode is Mode.DEADLINE and objective.finish_at_ms is not None:
-        left_s = (objective.finish_at_ms - now_ms) / 1000 - limits.deadline_reserve_s
-        target_s = max(target_s, limits.deadline_ratio * left_s)
+        target_s = max(target_s, deadline_left_s(objective.finish_at_ms, now_ms, limits))
     return target_s
+
+
+def deadline_left_s(finish_at_ms: int, now_ms: int, limits: ControlLimits) -> float:
+    """Returns the seconds in which moves should end to meet a deadline (epoch); 0 or less if it is too late."""
+    return limits.deadline_ratio * ((finish_at_ms - now_ms) / 1000 - limits.deadline_reserve_s)
 
 
 def target_rate(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 import pytest
 from tuner_cases import LIMITS, NOW_MS, SOURCE, STALL, TARGET, WELL, live, move, move_signal, observation
@@ -13,6 +15,7 @@ from tuner.control.throttle.objective import Mode
 from tuner.control.throttle.policy import decide
 from tuner.control.throttle.state import Memory
 from tuner.core.cluster import BrokerSide, LiveCluster, Setpoint
+from tuner.core.deadline_forecast import DeadlineForecast
 from tuner.core.drain_time import SideLoad
 from tuner.core.throttle_limits import MB, ThrottleLimits
 from tuner.settings.tuner import TunerSettings
@@ -114,12 +117,18 @@ def test_deadline_miss_ignores_unmeasured_sides() -> None:
 # -- in what is decided ------------------------------------------------------------------------------------------------
 
 
-def decided(left_s: float, observed_s: float = 60.0, **course: bool) -> dict[BrokerSide, AllowSteering]:
+def decided(
+    left_s: float,
+    observed_s: float = 60.0,
+    forecasts: Mapping[BrokerSide, DeadlineForecast] = MappingProxyType({}),
+    **course: bool,
+) -> dict[BrokerSide, AllowSteering]:
     cluster: LiveCluster = live({SOURCE: 12 * MB, TARGET: 40 * MB}, moves=(move(),))
     courses = {SOURCE: Setpoint(12 * MB, **course), TARGET: Setpoint(40 * MB)}
     signals = (move_signal(*SOURCE), move_signal(*TARGET, steady_state=3 * MB))
     known = Memory(stalls={3: replace(WELL, observed_s=observed_s)})
-    _, found = decide(observation(cluster, signals, courses=courses), known, by(left_s), STALL)
+    seen = replace(observation(cluster, signals, courses=courses), deadline_forecasts=forecasts)
+    _, found = decide(seen, known, by(left_s), STALL)
     return {(d.broker, d.side): d for d in found if isinstance(d, AllowSteering)}
 
 
@@ -145,6 +154,30 @@ def test_no_headroom_precedes_the_deadline_in_the_text() -> None:
     found = decided(60, no_headroom=True)[SOURCE]
     assert found.reason is Reason.NO_HEADROOM
     assert "when clients send less; too late for the deadline: 600 MB remain" in found.text
+
+
+@pytest.mark.parametrize(
+    ("forecast", "text"),
+    [
+        (None, "; broker 1 has no usable profile, so its load of now is assumed until finish_at"),
+        (
+            DeadlineForecast(0.5),
+            "; by the forecast of the load, some hours until finish_at leave less room, so it copies 2 times as fast as with the "
+            "load of now",
+        ),
+        (DeadlineForecast(1.0), "; by the forecast of the load, each hour until finish_at leaves room for this rate"),
+        (
+            DeadlineForecast(0.0, has_profile=False),
+            "; by the schedule (the broker has no usable profile), too little room is left until finish_at, so it may use all the "
+            "room now",
+        ),
+    ],
+)
+def test_decision_says_what_the_forecast_changes(forecast: DeadlineForecast | None, text: str) -> None:
+    forecasts = {} if forecast is None else {SOURCE: forecast}
+    found = decided(500, forecasts=forecasts)
+    assert found[SOURCE].reason is Reason.FOLLOWS_CLIENTS
+    assert found[SOURCE].text.endswith(text)
 
 
 def test_finish_at_comes_from_the_settings() -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tuner_cases import F, L
 
 from streaming.shared.contract import BrokerSignal, MoveSignal, Side, ThrottledBy
-from tuner.control.throttle.objective import Capacity, ControlLimits, Objective
+from tuner.control.throttle.objective import Capacity, ControlLimits, Mode, Objective
 from tuner.control.throttle.steering.law import control_step
 from tuner.control.throttle.steering.state import ControlInput, ControlState
 from tuner.core.broker_baseline import BrokerBaseline
@@ -94,6 +96,74 @@ def test_law_never_writes_above_the_throttle_of_a_plan(side: Side) -> None:
     assert max(written) <= 9 * MB
     free, _ = control_step(replace(seen, plan_max_rates={}), memory, FAST, LIMITS)
     assert free.side_states[key].setpoint.rate_bytes_per_s > 9 * MB, "without it the law would take more"
+
+
+DEADLINE = Objective(50.0, Mode.DEADLINE, START_MS + 4_000_000)
+
+
+def deadline_rate(ratio: float | None, objective: Objective = DEADLINE, others: float | None = None) -> float:
+    """The setpoint of a side with 10 GB and W of 2 MB/s. Another side needs far longer than the deadline at the headroom of now."""
+    seen = view(12, broker(1, 10), move(SIDE, 10))
+    seen = replace(
+        seen,
+        brokers={**seen.brokers, 2: broker(2, 10)},
+        moves={**seen.moves, OTHER: move(OTHER, 10, 1_000_000 * MB)} if others is not None else seen.moves,
+        current_rates={SIDE: 20_000_000, OTHER: 20_000_000},
+        capacities=dict.fromkeys((1, 2), Capacity(125 * MB, 125 * MB)),
+        deadline_ratios={s: r for s, r in ((SIDE, ratio), (OTHER, others)) if r is not None},
+    )
+    limits = replace(LIMITS, rate_bytes_per_s_min=1 * MB)
+    # The ramp after the takeover has ended in the second step.
+    memory, _ = control_step(replace(seen, now_ms=seen.now_ms - 1000), ControlState(), objective, limits)
+    return meant(control_step(seen, memory, objective, limits)[0])
+
+
+def test_deadline_forecast_shortens_the_time_of_a_side() -> None:
+    """12 of 4,000 s have passed; 15 s and a tenth are reserves."""
+    left_s = 0.9 * (4_000 - 12 - 15)
+    plain = deadline_rate(None)
+    assert plain == pytest.approx(2 * MB + 10_000 * MB / left_s)
+    assert deadline_rate(1.0) == plain
+    assert deadline_rate(0.25) == pytest.approx(2 * MB + 10_000 * MB / (0.25 * left_s))
+
+
+def test_deadline_forecast_without_enough_room_uses_all_headroom() -> None:
+    assert deadline_rate(0.0) == pytest.approx(deadline_rate(0.0, Objective(50.0)), rel=0.01)
+    assert deadline_rate(0.0) > 5 * deadline_rate(None)
+
+
+def test_deadline_forecast_of_a_slow_side_does_not_delay_the_others() -> None:
+    """The slow side will have more room later, so the others do not wait for the time that it would take now."""
+    assert deadline_rate(1.0, others=1.0) == deadline_rate(None)
+
+
+def test_deadline_forecast_has_no_effect_in_other_modes() -> None:
+    assert deadline_rate(0.1, Objective(50.0, Mode.GENTLE)) == deadline_rate(None, Objective(50.0, Mode.GENTLE))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    ratio=st.floats(0.0, 1.0),
+    ceiling_mb=st.integers(6, 120),
+    client_mb=st.floats(0.0, 120.0),
+    plan_mb=st.none() | st.integers(6, 60),
+)
+def test_deadline_forecast_never_exceeds_ceiling_or_headroom(
+    ratio: float, ceiling_mb: int, client_mb: float, plan_mb: int | None
+) -> None:
+    seen = replace(
+        view(12, broker(1, 10, client=client_mb * MB), move(SIDE, 10)),
+        plan_max_rates={} if plan_mb is None else {SIDE: plan_mb * MB},
+        deadline_ratios={SIDE: ratio},
+    )
+    limits = replace(LIMITS, rate_bytes_per_s_max=ceiling_mb * MB)
+    rates = []
+    for objective in (DEADLINE, Objective(50.0)):
+        memory, _ = control_step(replace(seen, now_ms=seen.now_ms - 1000), ControlState(), objective, limits)
+        rates.append(meant(control_step(seen, memory, objective, limits)[0]))
+    rate, fast = rates
+    assert rate <= min(ceiling_mb, plan_mb or ceiling_mb) * MB
+    assert rate <= fast + 1
 
 
 def stalled(throttled: float) -> float:

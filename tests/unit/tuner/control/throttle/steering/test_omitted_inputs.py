@@ -68,13 +68,14 @@ def test_all_observed_fields_are_recorded() -> None:
         "plan_moves",
         "vetoes",
         "eta_ratios",
+        "deadline_forecasts",
     }
     # Only the search for the cause of a replication lag and the status read them, and no throttle decision depends on either.
     not_recorded = {"replication_signals", "baselines"}
     assert {f.name for f in fields(Observation)} == seen | not_recorded, told
     asked = {
         "now_ms", "brokers", "moves", "current_rates", "capacities", "stalled_sides", "recovering_sides", "restore_rates",
-        "planned_sides", "plan_max_rates", "at_min_isr_sides", "baselines",
+        "planned_sides", "plan_max_rates", "at_min_isr_sides", "baselines", "deadline_ratios",
     }  # fmt: skip
     assert {f.name for f in fields(ControlInput)} == asked, told
     looked = {"now_ms", "quotas", "controllers", "tenants", "cluster_wide"}

@@ -1,0 +1,69 @@
+"""Keeps for each side of the running moves what the forecast changes for their deadline (tuner/planning/deadline_forecast.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from streaming.shared.contract import BrokerProfile, MoveSignal
+from tuner.control.throttle.objective import ControlLimits
+from tuner.control.throttle.steering.target_rate import deadline_left_s
+from tuner.core.cluster import BrokerSide
+from tuner.core.deadline_forecast import DeadlineForecast
+from tuner.core.drain_time import SideLoad
+from tuner.planning.deadline_forecast import deadline_time_ratio
+from tuner.runtime.throttle.forecast_inputs import ForecastInputs
+from tuner.runtime.throttle.side_values import SIDES_PER_CALL, SideValues
+from tuner.settings.tuner import TunerSettings
+
+
+class DeadlineForecasts:
+    """Computes the forecasts of the sides in turn."""
+
+    def __init__(
+        self,
+        profiles: Callable[[], Mapping[int, BrokerProfile]],
+        settings: TunerSettings,
+        *,
+        sides_per_call: int | None = SIDES_PER_CALL,
+    ) -> None:
+        """
+        Args:
+            profiles: returns the newest profile of each broker, usable or not. Called only while moves have a deadline.
+            settings: the settings of the file, without the changes of the schedule.
+            sides_per_call: the most forecasts that one call computes; None: all.
+        """
+        self._inputs = ForecastInputs(profiles, settings)
+        self._sides_per_call = sides_per_call
+        self._control_limits: ControlLimits = settings.law_limits()
+        self._finish_at_ms: int | None = None
+        self._forecasts: SideValues[DeadlineForecast] = SideValues(sides_per_call)
+
+    def forecasts(
+        self, moves: Mapping[BrokerSide, MoveSignal], now_ms: int, finish_at_ms: int | None
+    ) -> Mapping[BrokerSide, DeadlineForecast]:
+        """Returns the forecasts of the sides that have one: with a usable profile, or if the schedule changes the limits.
+
+        Args:
+            moves: the newest signal of each side, with the bytes that plans have not begun to copy.
+            finish_at_ms: the deadline; None: there is none, and the result is empty.
+        """
+        if finish_at_ms != self._finish_at_ms:
+            self._finish_at_ms, self._forecasts = finish_at_ms, SideValues(self._sides_per_call)
+        if finish_at_ms is None:
+            return {}
+        left_s = deadline_left_s(finish_at_ms, now_ms, self._control_limits)
+        return self._forecasts.update(moves, now_ms, lambda side, signal: self._forecast(side, signal, now_ms, left_s))
+
+    def _forecast(self, side: BrokerSide, signal: MoveSignal, now_ms: int, left_s: float) -> DeadlineForecast | None:
+        remaining, steady_state = signal.remaining_bytes, signal.steady_state_bytes_per_s
+        if remaining is None or steady_state is None or left_s <= 0.0:
+            return None
+        profile = self._inputs.usable_profile(side[0], now_ms)
+        until_ms = now_ms + 1000 * left_s
+        changes = any(now_ms < period.from_ms < until_ms for period in self._inputs.limits_at(now_ms).periods)
+        if profile is None and not changes:
+            return None
+        forecast = self._inputs.side_forecast(side, steady_state, profile, now_ms)
+        ratio = deadline_time_ratio(SideLoad(remaining, steady_state), forecast, now_ms, left_s)
+        # Three digits: a smaller change is not worth a record of the inputs.
+        return DeadlineForecast(float(f"{ratio:.3g}"), has_profile=profile is not None)
