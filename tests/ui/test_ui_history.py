@@ -91,7 +91,9 @@ def test_drag_zooms_and_the_address_keeps_the_range(past_tuner: SimulatedTuner, 
     ready(page)
     shown = page.locator("#history-range")
     expect(shown).to_contain_text("UTC: 7 d")
-    box = page.locator("#history-latency .u-over").bounding_box()
+    over = page.locator("#history-latency .u-over")
+    over.scroll_into_view_if_needed()
+    box = over.bounding_box()
     assert box is not None
     page.mouse.move(box["x"] + box["width"] * 0.25, box["y"] + 50)
     page.mouse.down()

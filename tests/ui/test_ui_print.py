@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from playwright.sync_api import Browser, expect
+from test_ui_week import remember
 from ui_kit import OPERATE_TOKEN, Seat
 
 from benchmarks.pages.tuner import SimulatedTuner
@@ -48,5 +49,29 @@ def test_broker_alone_has_charts_for_two_metres(browser: Browser, open_tuner: Si
     assert large is not None
     assert large["height"] >= 2 * small["height"]
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert seat.wrong == []
+    seat.close()
+
+
+@pytest.mark.parametrize(("path", "chart"), [("/brokers/3?last=7d", "#history-follower"), ("/brokers#week-3", "#week-in")])
+@pytest.mark.parametrize(("width", "letters", "height"), [(1920, "20px", 256), (390, "13px", None)])
+def test_charts_of_days_are_read_from_two_metres_and_on_a_phone(
+    browser: Browser, open_tuner: SimulatedTuner, path: str, chart: str, width: int, letters: str, height: int | None
+) -> None:
+    """The letters of a canvas cannot be seen from outside, so the test notes the fonts that the page draws with."""
+    remember(open_tuner)
+    seat = Seat(browser, open_tuner.address, "/runbook", width=width, height=1080)
+    seat.page.add_init_script("""
+        window.fonts = new Set();
+        const { fillText } = CanvasRenderingContext2D.prototype;
+        CanvasRenderingContext2D.prototype.fillText = function (...given) { fonts.add(this.font); return fillText.apply(this, given); };
+    """)
+    seat.page.goto(f"{open_tuner.address}{path}")
+    canvas = seat.page.locator(f"{chart} canvas")
+    expect(canvas).to_be_visible()
+    assert any(letters in font for font in seat.page.evaluate("[...fonts]"))
+    if height is not None:
+        expect(canvas).to_have_css("height", f"{height}px")
+    assert seat.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert seat.wrong == []
     seat.close()

@@ -15,9 +15,29 @@ const charts = (() => {
   const clockText = (s, spanS) => new Date(s * 1000).toISOString().slice(11, spanS < 120 ? 19 : 16);
   const rateText = (megabytes) => units.rateText(megabytes * MB);
 
-  const FONT = "11px system-ui";
-  const LARGE_FONT = "20px system-ui";
-  const axis = { stroke: () => colour("dim"), font: FONT, labelFont: FONT, labelSize: 14, labelGap: 0, ticks: { show: false }, grid: { stroke: () => colour("line"), width: 1 } };
+  /* Returns the sizes of letters, lines and distances in a chart of this height. */
+  const sizes = (height) =>
+    height >= LARGE
+      ? { letter: 20, line: 4, labelSize: 26, x: { size: 32, space: 150 }, y: { size: 64, space: 44 } }
+      : { letter: 13, line: 2, labelSize: 17, x: { size: 20, space: 80 }, y: { size: 42, space: 26 } };
+  const compact = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 });
+
+  /* Returns the lines with the width and the dashes for this height; a line of width 0 stays. */
+  function sized(series, height) {
+    const { line } = sizes(height);
+    return series.map((each) => (each.width === 0 ? each : { ...each, width: line, dash: each.dash?.map((length) => (length * line) / 2) }));
+  }
+
+  /* Returns the two axes of a chart; `time` has the texts of its ticks, and may have their distances. */
+  function axes(height, label, time) {
+    const { letter, labelSize, x, y } = sizes(height);
+    const font = `${letter}px system-ui`;
+    const axis = { stroke: () => colour("dim"), font, labelFont: font, labelSize, labelGap: 0, ticks: { show: false }, grid: { stroke: () => colour("line"), width: 1 } };
+    return [
+      { ...axis, ...x, label: "time, UTC", ...time },
+      { ...axis, ...y, label, values: (self, ticks) => ticks.map((tick) => compact.format(tick)) },
+    ];
+  }
 
   const shown = () => [...document.querySelectorAll("#brokers .chart")];
   const brokersOf = (places) => [...new Set(places.map((place) => place.dataset.broker))];
@@ -115,12 +135,9 @@ const charts = (() => {
   }
 
   function options(width, height) {
-    const isLarge = height >= LARGE;
-    const font = { font: isLarge ? LARGE_FONT : FONT, labelFont: isLarge ? LARGE_FONT : FONT, labelSize: isLarge ? 26 : 14 };
     const line = (name, dash, stepped) => ({
       stroke: () => colour(name),
-      width: isLarge ? 4 : 2,
-      dash: isLarge ? dash?.map((length) => 2 * length) : dash,
+      dash,
       points: { show: false },
       paths: stepped ? uPlot.paths.stepped({ align: 1 }) : undefined,
     });
@@ -130,11 +147,8 @@ const charts = (() => {
       legend: { show: false },
       cursor: { show: false },
       scales: { y: { range: (self, low, high) => [0, Math.max(1, (high || 1) * 1.1)] } },
-      axes: [
-        { ...axis, ...font, label: "time, UTC", size: isLarge ? 32 : 18, space: isLarge ? 150 : 70, values: (self, ticks) => ticks.map((s) => clockText(s, ticks.at(-1) - ticks[0])) },
-        { ...axis, ...font, label: "MB/s", size: isLarge ? 64 : 34, space: isLarge ? 44 : 22 },
-      ],
-      series: [{}, line("actual"), line("limit", undefined, true), line("steady-state", [5, 4]), line("min-rate", [9, 3, 2, 3]), line("max-rate", [2, 4], true)],
+      axes: axes(height, "MB/s", { values: (self, ticks) => ticks.map((s) => clockText(s, ticks.at(-1) - ticks[0])) }),
+      series: sized([{}, line("actual"), line("limit", undefined, true), line("steady-state", [5, 4]), line("min-rate", [9, 3, 2, 3]), line("max-rate", [2, 4], true)], height),
     };
   }
 
@@ -143,5 +157,5 @@ const charts = (() => {
   addEventListener("resize", () =>
     drawn.forEach((chart, id) => chart.setSize({ width: document.getElementById(id)?.clientWidth || chart.width, height: chart.height })),
   );
-  return { draw, axis, colour, openDecision, data: (id) => drawn.get(id)?.data };
+  return { draw, axes, sized, sizes, colour, openDecision, data: (id) => drawn.get(id)?.data };
 })();

@@ -4,7 +4,6 @@
 "use strict";
 
 const brokerHistory = (() => {
-  const HEIGHT = 200;
   const AGAIN_MS = 30000;
   const MINUTE_MS = 60000;
   const HOUR_MS = 60 * MINUTE_MS;
@@ -165,7 +164,7 @@ const brokerHistory = (() => {
 
   /* -- drawing ------------------------------------------------------------------------------------------------------------ */
 
-  const line_ = (name, dash) => ({ stroke: () => charts.colour(name), width: 2, dash, points: { show: false }, paths: uPlot.paths.stepped({ align: 1 }) });
+  const line_ = (name, dash) => ({ stroke: () => charts.colour(name), dash, points: { show: false }, paths: uPlot.paths.stepped({ align: 1 }) });
 
   function draw() {
     const [from, to] = [body.from_ms, body.to_ms].map((ms) => iso(ms).replace("T", " ").replace("Z", ""));
@@ -187,20 +186,18 @@ const brokerHistory = (() => {
     place.setAttribute("role", "img");
     place.setAttribute("aria-label", `Broker ${broker()}, ${text}. ${body.marks.length} events`);
     drawn.get(id)?.destroy();
+    const height = place.clientHeight;
     const spanS = (body.to_ms - body.from_ms) / 1000;
     const chart = new uPlot(
       {
         width: place.clientWidth,
-        height: HEIGHT,
+        height,
         legend: { show: false },
         cursor: { points: { show: false }, y: false, drag: { x: true, y: false, setScale: false } },
         tzDate: (s) => uPlot.tzDate(new Date(s * 1000), "UTC"),
         scales: { x: { range: () => [body.from_ms / 1000, body.to_ms / 1000] }, y: { range: (self, low, high) => [0, Math.max(1, (high || 1) * 1.1)] } },
-        axes: [
-          { ...charts.axis, label: "time, UTC", size: 18, space: 70, values: (self, ticks) => ticks.map((s) => (s % DAY_S === 0 ? day(s) : clock(s, spanS))) },
-          { ...charts.axis, label, size: 44, space: 26 },
-        ],
-        series: [{}, ...series],
+        axes: charts.axes(height, label, { values: (self, ticks) => ticks.map((s) => (s % DAY_S === 0 ? day(s) : clock(s, spanS))) }),
+        series: charts.sized([{}, ...series], height),
         hooks: { draw: [drawMarks], setSelect: [(self) => select(self)] },
       },
       data,
@@ -221,7 +218,8 @@ const brokerHistory = (() => {
   function drawMarks(chart) {
     const { ctx, bbox } = chart;
     ctx.save();
-    ctx.font = `${12 * devicePixelRatio}px system-ui`;
+    const letterSize = charts.sizes(chart.height).letter;
+    ctx.font = `${letterSize * devicePixelRatio}px system-ui`;
     ctx.textAlign = "center";
     for (const mark of body.marks) {
       const x = chart.valToPos(mark.at_ms / 1000, "x", true);
@@ -233,7 +231,7 @@ const brokerHistory = (() => {
       ctx.moveTo(x, letter ? bbox.top : bbox.top + bbox.height - 8 * devicePixelRatio);
       ctx.lineTo(x, bbox.top + bbox.height);
       ctx.stroke();
-      if (letter) ctx.fillText(letter, x, bbox.top + 11 * devicePixelRatio);
+      if (letter) ctx.fillText(letter, x, bbox.top + letterSize * devicePixelRatio);
     }
     ctx.restore();
   }
@@ -264,7 +262,7 @@ const brokerHistory = (() => {
         move(keys[event.key]);
       });
     addEventListener("popstate", load);
-    addEventListener("resize", () => drawn.forEach((chart, id) => chart.setSize({ width: one(`#${id}`).clientWidth || chart.width, height: HEIGHT })));
+    addEventListener("resize", () => body && draw());
     document.addEventListener("visibilitychange", () => document.hidden || load());
     one("#token").addEventListener("close", load);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => drawn.forEach((chart) => chart.redraw()));

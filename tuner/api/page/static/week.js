@@ -4,7 +4,6 @@
 "use strict";
 
 const week = (() => {
-  const HEIGHT = 180;
   const AGAIN_MS = 60000; // A period lasts ten minutes.
   const READING_MS = 2000; // While the tuner reads the history.
   const HOUR_S = 3600;
@@ -14,6 +13,7 @@ const week = (() => {
   let page = null;
   let broker = null; // Whose week is open.
   let timer = null;
+  let shown = null; // The answer that the charts show.
 
   const one = (selector) => document.querySelector(selector);
   const dialog = () => one("#week");
@@ -42,6 +42,7 @@ const week = (() => {
   function clear() {
     drawn.forEach((chart) => chart.destroy());
     drawn.clear();
+    shown = null;
     one("#week-charts").hidden = true;
     for (const place of ["#week-facts", "#week-events"]) one(place).replaceChildren();
     say("The page asks the tuner.");
@@ -76,7 +77,11 @@ const week = (() => {
     list("#week-events", body.events.map((event) => event.text), "No change was noticed.");
     const known = body.start_ms !== null || body.forecast !== null;
     one("#week-charts").hidden = !known;
-    if (!known) return;
+    shown = known ? body : null;
+    if (known) drawAll(body);
+  }
+
+  function drawAll(body) {
     const times = timesOf(body);
     draw("week-in", loadChart(body, times, "in"), body);
     draw("week-out", loadChart(body, times, "out"), body);
@@ -170,7 +175,7 @@ const week = (() => {
 
   /* A line with a value for each hour has gaps between its hours where the chart also has periods of ten minutes. */
   function line(name, { dash, ahead = false } = {}) {
-    return { stroke: name === null ? "transparent" : () => charts.colour(name), width: name === null ? 0 : 2, dash, points: { show: false }, spanGaps: ahead };
+    return { stroke: name === null ? "transparent" : () => charts.colour(name), width: name === null ? 0 : undefined, dash, points: { show: false }, spanGaps: ahead };
   }
 
   function draw(id, { data, series, bands, label, above, said }, body) {
@@ -179,21 +184,19 @@ const week = (() => {
     place.setAttribute("role", "img");
     place.setAttribute("aria-label", said);
     drawn.get(id)?.destroy();
+    const height = place.clientHeight;
     const day = (s) => new Date(s * 1000).toUTCString().slice(0, 7).replace(",", "");
     const clock = (s) => new Date(s * 1000).toISOString().slice(11, 16);
     const chart = new uPlot(
       {
         width: place.clientWidth,
-        height: HEIGHT,
+        height,
         legend: { show: false },
         cursor: { show: false },
         tzDate: (s) => uPlot.tzDate(new Date(s * 1000), "UTC"),
         scales: { y: { range: (self, low, high) => [0, Math.max(1, (high || 1) * 1.1)] } },
-        axes: [
-          { ...charts.axis, label: "time, UTC", size: 18, space: 60, incs: [600, 1800, HOUR_S, 3 * HOUR_S, 6 * HOUR_S, 12 * HOUR_S, 24 * HOUR_S, 48 * HOUR_S], values: (self, ticks) => ticks.map((s) => (s % (24 * HOUR_S) === 0 ? day(s) : clock(s))) },
-          { ...charts.axis, label, size: 34, space: 22 },
-        ],
-        series,
+        axes: charts.axes(height, label, { incs: [600, 1800, HOUR_S, 3 * HOUR_S, 6 * HOUR_S, 12 * HOUR_S, 24 * HOUR_S, 48 * HOUR_S], values: (self, ticks) => ticks.map((s) => (s % (24 * HOUR_S) === 0 ? day(s) : clock(s))) }),
+        series: charts.sized(series, height),
         bands,
         hooks: { drawClear: [(self) => shade(self, body)], draw: [(self) => mark(self, body)] },
       },
@@ -233,7 +236,7 @@ const week = (() => {
     page = given;
     dialog().addEventListener("close", closed);
     addEventListener("hashchange", open);
-    addEventListener("resize", () => drawn.forEach((chart, id) => chart.setSize({ width: one(`#${id}`).clientWidth || chart.width, height: HEIGHT })));
+    addEventListener("resize", () => shown && drawAll(shown));
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => drawn.forEach((chart) => chart.redraw()));
     open();
   }
