@@ -27,6 +27,7 @@ from tuner.api.week_store import WeekStore
 
 JSON = "application/json"
 OtherPages = Sequence[tuple[str, str]]  # Name of a cluster, and address of the status page of its tuner.
+_HISTORY_MS = 5_000  # A cycle; a standby has none.
 _YIELD_S_MAX = 0.1
 _POLL_S = 0.001
 
@@ -145,6 +146,14 @@ class ApiState:
             return CachedResponse(build(), media_type, build_stamp, stamp)
         finally:
             self._is_building = False
+
+    def history_stamp(self) -> object:
+        """Returns a stamp for answers from the history topic and the journal. They are at most five seconds old."""
+        return self.weeks.revision(), self.journal.revision(), self.observers.status.now_ms() // _HISTORY_MS
+
+    def decisions_stamp(self) -> object:
+        """Returns a stamp for the answer about one decision. A later entry may be its outcome."""
+        return self.observers.decisions.revision(), self.journal.revision()
 
     def mutations_json(self) -> dict[str, Any]:
         """Returns the mutation rates of the cluster as JSON values."""

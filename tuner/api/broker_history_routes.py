@@ -31,9 +31,7 @@ def add_broker_history_route(router: APIRouter, state: ApiState) -> None:
         """The throttles of a broker, its traffic, latency and lag over hours to weeks, from the history topic and the journal; also
         the ceiling and the objective in force, and marks for fail-overs, orders, external changes and decisions."""
         return state.cached_json(
-            lambda: read_broker_history(state, broker, from_ms, to_ms),
-            every_second=True,
-            further_stamp=lambda: (state.weeks.revision(), state.journal.revision()),
+            lambda: read_broker_history(state, broker, from_ms, to_ms), further_stamp=state.history_stamp
         )
 
 

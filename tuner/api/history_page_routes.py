@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from fastapi import APIRouter
 from jinja2 import Environment
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import Response
 
 from streaming.shared.units import rate_text
 from tuner.api.api_state import ApiState
@@ -60,19 +60,17 @@ def add_history_parts(parts: APIRouter, state: ApiState, templates: Environment)
             }
             return templates.get_template("broker_history.html").render(**values).encode()
 
-        return state.cached_response(
-            build,
-            "text/html",
-            every_second=True,
-            further_stamp=lambda: (state.weeks.revision(), state.journal.revision()),
-        )
+        return state.cached_response(build, "text/html", further_stamp=state.history_stamp)
 
     @parts.get("/decision/{number}")
     def decision(number: DecisionNumber) -> Response:
-        found = find_decision(state, number)
-        cluster = state.observers.status.cluster if state.has_other_clusters else None
-        values = decision_values(found.row, number, cluster, found.reason)
-        return HTMLResponse(templates.get_template("decision.html").render(**values))
+        def build() -> bytes:
+            found = find_decision(state, number)
+            cluster = state.observers.status.cluster if state.has_other_clusters else None
+            values = decision_values(found.row, number, cluster, found.reason)
+            return templates.get_template("decision.html").render(**values).encode()
+
+        return state.cached_response(build, "text/html", further_stamp=state.decisions_stamp)
 
 
 def measure_rows(history: dict[str, Any]) -> list[MeasureRow]:

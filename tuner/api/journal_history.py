@@ -129,7 +129,7 @@ class JournalHistory(ReadOnRequest):
     def add(self, entry: Entry, offset: int) -> None:
         """Adds an entry of the journal, in the order of the topic."""
         with self.lock:
-            self._revision += 1
+            self._revision += entry.kind != STEERING
             # Counts as the memory of the tuner does, so that both have the same ids.
             number = self._numbered.add_numbered(entry) or 0
             self._index_numbers.append(number)
@@ -193,7 +193,7 @@ class JournalHistory(ReadOnRequest):
     # -- called by the server --------------------------------------------------------------------------------------------
 
     def revision(self) -> object:
-        """Returns a value that changes whenever an answer about brokers may change."""
+        """Returns a value that changes with each entry but the ticks of the control law, which come each second."""
         return self._revision, self.is_read
 
     def plans_revision(self) -> object:

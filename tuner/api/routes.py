@@ -24,7 +24,6 @@ from tuner.api.parameters import BrokerId, refuse_unknown_parameters
 from tuner.api.plan_history_routes import add_plan_history_routes
 from tuner.api.plan_status_store import PlanSnapshot
 from tuner.api.reason_codes import REASON_CODES
-from tuner.api.responses import json_bytes, json_bytes_response
 from tuner.api.status_snapshot import StatusSnapshot
 from tuner.api.week_routes import add_week_route
 from tuner.control.reassignment.policy import PlanDecision
@@ -242,10 +241,13 @@ def _add_decision_routes(router: APIRouter, state: ApiState) -> None:
     @router.get("/decisions/{number}", response_model=response_models.DecisionBody, responses=_UNKNOWN_ID)
     def decision(number: Annotated[int, Path(ge=0, le=2**53, description="its id")]) -> Response:
         # A plain function: FastAPI runs it in its thread pool, as it may wait for the journal.
-        found = find_decision(state, number)
-        if found.row is None:
-            raise HTTPException(404, found.reason)
-        return json_bytes_response(json_bytes(decision_json(found.row)))
+        def build() -> dict[str, Any]:
+            found = find_decision(state, number)
+            if found.row is None:
+                raise HTTPException(404, found.reason)
+            return decision_json(found.row)
+
+        return state.cached_json(build, further_stamp=state.decisions_stamp)
 
     @router.get("/reasons", response_model=list[str])
     async def reasons() -> list[str]:
