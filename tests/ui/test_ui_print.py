@@ -53,7 +53,9 @@ def test_broker_alone_has_charts_for_two_metres(browser: Browser, open_tuner: Si
     seat.close()
 
 
-@pytest.mark.parametrize(("path", "chart"), [("/brokers/3?last=7d", "#history-follower"), ("/brokers#week-3", "#week-in")])
+@pytest.mark.parametrize(
+    ("path", "chart"), [("/brokers/3?last=7d", "#history-follower"), ("/brokers#week-3", "#week-in")]
+)
 @pytest.mark.parametrize(("width", "letters", "height"), [(1920, "20px", 256), (390, "13px", None)])
 def test_charts_of_days_are_read_from_two_metres_and_on_a_phone(
     browser: Browser, open_tuner: SimulatedTuner, path: str, chart: str, width: int, letters: str, height: int | None
