@@ -65,10 +65,10 @@ from tuner.wiring.leadership import leadership_controller
 from tuner.wiring.log_dir import log_dir_controller
 from tuner.wiring.mutation_quota import mutation_quota_controller
 from tuner.wiring.readers import (
+    follow_profiles,
     history_readers,
     leadership_lease,
     orders_reader,
-    profiles_watch,
     recovery_finder,
     recovery_watch,
     signal_reader,
@@ -211,7 +211,7 @@ def run_tuner(
         )
         if signals is None:
             return
-        profiles_watch(cleanups, cluster, signals_kafka, topics, status.throttles, signals, status.weeks)
+        follow_profiles(cleanups, cluster, signals_kafka, topics, status.throttles, signals, status.weeks)
         status.observers.on_new_cycle(lambda: status.mutations.update(signals, clock.now_ms()))
         history_readers(cleanups, signals_kafka, kafka, topics, status, clock)
         orders = orders_reader(cleanups, cluster, kafka, topics, status.throttles, clock, dry_run=settings.dry_run)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import partial
 
 from kafka import KafkaConsumer
 
-from streaming.shared.contract import BrokerProfile, ChangeEvent, Topics
+from streaming.shared.contract import Topics
 from streaming.shared.kafka import KafkaSettings, consumer
 from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.kafka.recovery import RecoveryFinder
@@ -22,7 +22,8 @@ from tuner.runtime.observe.background_reader import POLL_RECORDS_MAX, Background
 from tuner.runtime.observe.history_follower import history_follower
 from tuner.runtime.observe.journal_follower import journal_follower
 from tuner.runtime.observe.orders_reader import OrdersReader
-from tuner.runtime.observe.profiles_watch import ProfilesWatch
+from tuner.runtime.observe.profiles_follower import profiles_follower
+from tuner.runtime.observe.profiles_reader import ProfilesReader
 from tuner.runtime.observe.recovery_watch import RecoveryWatch
 from tuner.runtime.observe.signals_connection import SignalsConnection
 from tuner.runtime.observe.signals_reader import SignalReader
@@ -64,7 +65,7 @@ def signal_reader(
     return signals
 
 
-def profiles_watch(
+def follow_profiles(
     cleanups: ExitStack,
     cluster: str,
     kafka: KafkaSettings,
@@ -72,20 +73,19 @@ def profiles_watch(
     status: StatusStore,
     signals: SignalReader,
     weeks: WeekStore,
-) -> ProfilesWatch:
-    """Returns a running watch, which passes the profiles and events of `rheostat learn` to ``signals`` and ``weeks``."""
+) -> None:
+    """Starts the thread that passes the profiles and events of `rheostat learn` to ``signals`` and ``weeks``."""
 
-    def hand_over(profiles: Mapping[int, BrokerProfile], events: Sequence[ChangeEvent]) -> None:
-        signals.profiles = weeks.profiles = profiles
-        weeks.events = events
+    def hand_over(reader: ProfilesReader) -> None:
+        signals.profiles = weeks.profiles = dict(reader.profiles)
+        weeks.events = reader.events
+        status.refused["profiles"] = lambda: reader.refused.count
 
     # "earliest": if the topic was deleted and created again, all its records are new.
-    make_consumer = partial(consumer, kafka, "rheostat-tuner-profiles", auto_offset_reset="earliest")
-    watch = ProfilesWatch(make_consumer, topics.profiles, cluster, hand_over)
-    watch.start()
-    cleanups.callback(named_teardown("profiles watch", watch.stop))
-    status.refused["profiles"] = lambda: watch.refused
-    return watch
+    create_consumer = partial(consumer, kafka, "rheostat-tuner-profiles", auto_offset_reset="earliest")
+    reader = profiles_follower(create_consumer, topics.profiles, cluster, hand_over)
+    reader.start()
+    cleanups.callback(named_teardown("profiles reader", reader.stop))
 
 
 def history_readers(

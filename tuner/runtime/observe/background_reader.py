@@ -1,7 +1,9 @@
-"""A thread that fills a store of the API from a topic, once a request asks for the store.
+"""A thread that reads a topic, so that the decision cycle never waits for it.
 
-The thread reads nothing until the first request, because only the page and the API need these stores. A topic may have hundreds of
-megabytes. So after each piece of work the thread pauses for as long as the work took, and the tuner's decisions do not wait for it.
+No decision needs such a topic. So if the topic is missing or cannot be read, this is only logged, and the thread tries again.
+
+A thread that fills a store of the API reads nothing until the first request, because only the page and the API need the store. A
+topic may have hundreds of megabytes. So after each piece of work this thread pauses for as long as the work took.
 """
 
 from __future__ import annotations
@@ -27,35 +29,43 @@ _CLOSE_MS = 1_000
 
 
 class BackgroundReader:
-    """Calls ``follow`` with a new consumer once the store is asked for, and again after an error, until ``stop``."""
+    """Calls ``follow`` with a new consumer, and again after an error, until ``stop``."""
 
     def __init__(
         self,
         name: str,
         create_consumer: Callable[[], KafkaConsumer],
         topic: str,
-        store: ReadOnRequest,
         follow: Callable[[KafkaConsumer, BackgroundReader], None],
+        *,
+        store: ReadOnRequest | None = None,
+        again_s: float | None = None,
     ) -> None:
         """
         Args:
             name: of the topic in sentences, such as "history topic"; also names the thread.
             create_consumer: called in the thread; its consumer begins at the earliest record if its position is lost.
             follow: reads until ``is_stopping``; returns early if the topic does not exist yet. It calls ``pause`` after each piece
-                of work.
+                of work, or ``wait``.
+            store: the thread begins once a request asks for the store, and tells it about errors; None: the thread begins at once.
+            again_s: seconds until the next attempt after an error; None: ten.
         """
         self._name = name
         self._create_consumer = create_consumer
         self._topic = topic
         self._store = store
         self._follow = follow
+        self._again_s = _AGAIN_S if again_s is None else again_s
         self._worked_from_s = 0.0
         self._wake = threading.Event()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"reader of the {name}", daemon=True)
 
     def start(self) -> None:
-        self._store.on_request = self._wake.set
+        if self._store is None:
+            self._wake.set()
+        else:
+            self._store.on_request = self._wake.set
         self._thread.start()
 
     def stop(self) -> None:
@@ -67,6 +77,10 @@ class BackgroundReader:
     @property
     def is_stopping(self) -> bool:
         return self._stop.is_set()
+
+    def wait(self, time_s: float) -> None:
+        """Waits until the time has passed or the thread has to stop."""
+        self._stop.wait(time_s)
 
     def pause(self) -> None:
         """Waits for as long as the work since the last pause took, if that was more than a moment."""
@@ -85,6 +99,7 @@ class BackgroundReader:
                 finally:
                     consumer.close(timeout_ms=_CLOSE_MS)
             except KAFKA_ERRORS as error:
-                self._store.mark_unreadable(f"the {self._name} {self._topic} cannot be read: {error}")
+                if self._store is not None:
+                    self._store.mark_unreadable(f"the {self._name} {self._topic} cannot be read: {error}")
                 log.warning(f"the {self._name} cannot be read", topic=self._topic, error=str(error))
-            self._stop.wait(_AGAIN_S)
+            self._stop.wait(self._again_s)

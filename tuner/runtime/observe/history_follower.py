@@ -48,4 +48,4 @@ def history_follower(
                 store.add(period, clock.now_ms())
                 reader.pause()
 
-    return BackgroundReader("history topic", create_consumer, topic, store, follow)
+    return BackgroundReader("history topic", create_consumer, topic, follow, store=store)

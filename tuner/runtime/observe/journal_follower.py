@@ -60,7 +60,7 @@ def journal_follower(
                     reader.pause()
 
     store.read_entries = _SliceReader(create_consumer, topic, prefixes)
-    return BackgroundReader("journal", create_consumer, topic, store, follow)
+    return BackgroundReader("journal", create_consumer, topic, follow, store=store)
 
 
 class _SliceReader:
