@@ -31,16 +31,17 @@ RUN apt-get update \
 FROM tools AS dependencies
 COPY requirements.lock /tmp/
 # Two steps, so that the environment which is shipped holds no pip: wheels of exactly what the lock's hashes say, then
-# these wheels, offline. Parts that no process of rheostat loads stay out, 240 MB: PySpark's examples, Spark Connect, machine
-# learning and graphs, Hive, the Scala shell, the state store RocksDB (the stream's state store is another), native code for
-# other operating systems, and the tests and data sets of libraries.
+# these wheels, offline. Parts that no process of rheostat loads stay out, 255 MB: PySpark's examples, Spark Connect, its API of
+# pandas, machine learning and graphs, Hive, the Scala shell, the state store RocksDB (the stream's state store is another),
+# native code for other operating systems, the tests and data sets of libraries, and type stubs.
 RUN /opt/tools/bin/pip wheel --no-cache-dir --no-build-isolation --no-deps --require-hashes \
       --wheel-dir /tmp/wheels --requirement /tmp/requirements.lock \
  && python3 -m venv --without-pip /opt/venv \
  && /opt/tools/bin/pip --python /opt/venv/bin/python install --no-index --no-deps /tmp/wheels/*.whl \
  && rm -rf /tmp/wheels \
  && cd /opt/venv/lib/python3*/site-packages \
- && rm -rf pyspark/examples pyspark/data pyspark/jars/connect-repl \
+ && rm -r pyspark/examples pyspark/data pyspark/jars/connect-repl \
+      pyspark/sql/connect pyspark/pipelines pyspark/pandas pyspark/ml pyspark/mllib \
  && (cd pyspark/jars && for name in \
       rocksdbjni spark-connect spark-pipelines \
       spark-mllib spark-graphx breeze spire cats-kernel algebra blas lapack arpack JTransforms JLargeArrays \
@@ -50,7 +51,8 @@ RUN /opt/tools/bin/pip wheel --no-cache-dir --no-build-isolation --no-deps --req
     do rm "$name"[-_]*.jar || exit 1; done \
     && rm ./*-osx-*.jar ./*-windows-*.jar) \
  && find river/datasets -type f ! -name '*.py' -delete \
- && find numpy scipy river -type d -name tests -prune -exec rm -r {} +
+ && find numpy scipy river -type d -name tests -prune -exec rm -r {} + \
+ && find . -name '*.pyi' -delete
 
 
 # Two codecs of Kafka topics, snappy and zstd, are native code that their jars unpack into /tmp and load from there, which
@@ -74,9 +76,12 @@ COPY rheostat/jvm/__init__.py rheostat/jvm/artifacts.py rheostat/jvm/digests.py 
 COPY streaming/__init__.py /src/streaming/
 COPY streaming/shared/__init__.py streaming/shared/deferred_interrupts.py /src/streaming/shared/
 WORKDIR /src
+# Spark's connector and Kafka's tools need the same kafka-clients: the second copy is a link, which saves 10 MB.
 RUN RHEOSTAT_CACHE_DIR=/opt/rheostat/cache PYTHONDONTWRITEBYTECODE=1 /opt/venv/bin/python -c \
       "from rheostat.jvm.artifacts import resolve_artifacts; resolve_artifacts(print)" \
- && rm -f /opt/rheostat/cache/jvm/*.lock
+ && rm -f /opt/rheostat/cache/jvm/*.lock \
+ && cd /opt/rheostat/cache/jvm/*/spark \
+ && for jar in *.jar; do if cmp -s "$jar" "../kafka/$jar"; then ln -sf "../kafka/$jar" "$jar"; fi; done
 
 
 # --root puts the installed files, and nothing of what was there before, into a tree that is one small layer.
