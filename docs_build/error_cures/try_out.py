@@ -65,6 +65,7 @@ CURES: Mapping[str, str] = MappingProxyType(
         "Lab node NAME ended while starting": (
             "read the log that the message names; most often memory is short or a port is in use"
         ),
+        "Only … of COUNT ports are free": "`ss -ltn` lists the ports in use; end labs and other servers that you no longer need",
         "Lab NAME is STATE already": "stop that lab with `rheostat lab down --name NAME`, or give the new one another `--name`",
         "The lab did not start in time": (
             "end other programs, and start the lab again; the log that the message names has the cause"

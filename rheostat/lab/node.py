@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import base64
+import random
 import signal
 import socket
 import subprocess
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import count as count_from
+from itertools import islice
 from pathlib import Path
 
 from rheostat.config.resources import conf_file
-from rheostat.errors import CommandError
+from rheostat.errors import CommandError, SetupError
 from rheostat.jvm.artifacts import Artifacts
 from rheostat.run.process import spawn, stop
 from streaming.shared.contract import NodeRole
 
 HOST = "127.0.0.1"
+# Below the ports that Linux gives to outgoing connections: such a connection could take a port before its process listens.
+_PORTS = range(10_000, 32_768)
+_port_numbers = count_from(random.SystemRandom().randrange(len(_PORTS)))
 
 # A lab may share two cores with Spark, so its JVMs use the cheapest options: the quick compiler and the serial garbage collector.
 _JVM_OPTIONS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xss512k", "-Djava.net.preferIPv4Stack=true")
@@ -27,15 +33,26 @@ FORMAT_S_MAX = 60.0
 
 
 def free_ports(count: int) -> list[int]:
-    """Returns free ports. All ports are held until the last one is found, so that no port is returned twice."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for s in sockets:
-            s.bind((HOST, 0))
-        return [int(s.getsockname()[1]) for s in sockets]
-    finally:
-        for s in sockets:
-            s.close()
+    """Returns free ports, each of them once in the life of this process.
+
+    Each process begins at a random place, so that two of them rarely choose the same port before one of them uses it.
+    """
+    ports = (_PORTS[number % len(_PORTS)] for number in islice(_port_numbers, len(_PORTS)))
+    free = list(islice(filter(_is_free, ports), count))
+    if len(free) < count:
+        raise SetupError(
+            f"Only {len(free)} of {count} ports are free on {HOST} (from {_PORTS[0]} to {_PORTS[-1]}): end processes that listen."
+        )
+    return free
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        try:
+            probe.bind((HOST, port))
+        except OSError:
+            return False
+        return True
 
 
 def kafka_uuid() -> str:
