@@ -26,7 +26,7 @@ ALICE = QuotaEntity(user="alice")
 PAIR = QuotaEntity("alice", "loader")
 ANYBODY = QuotaEntity(user=Default.DEFAULT)
 CLIENT = QuotaEntity(client_id="loader")
-SHOWN_S_MAX = 10.0
+SHOWN_S_MAX = 60.0
 
 
 class Subject(Protocol):

@@ -44,7 +44,7 @@ FOLLOWER_1: BrokerSide = (1, Side.FOLLOWER)
 LEADER_2: BrokerSide = (2, Side.LEADER)
 FOLLOWER_2: BrokerSide = (2, Side.FOLLOWER)
 ALL = (LEADER_1, FOLLOWER_1, LEADER_2, FOLLOWER_2)
-VISIBLE_S_MAX = 10.0
+VISIBLE_S_MAX = 60.0
 
 
 class Subject(Protocol):

@@ -39,7 +39,7 @@ from invariants import (
 )
 from kafka.admin import ConfigResource, ConfigResourceType, MemberToRemove, NewTopic
 from kafka.structs import TopicPartition
-from lab_parts import rheostat, until
+from lab_parts import rheostat, until, wait_for_metadata
 from meter import MIN_ISR, Meter
 from reading import Record, read
 from tuner_process import Tuner
@@ -120,8 +120,7 @@ class Stage:
         self.create(self.topic, {0: REPLICAS, 1: REPLICAS}, **{"min.insync.replicas": str(MIN_ISR)})
         self.config = self.folder / f"{self.name}.yaml"
         self.config.write_text(self._config())
-        # A broker may show a topic some moments after it was made, and its settings later still.
-        self.until("the topic is there", lambda: self.snapshot().get(("topic", self.topic)), 20)
+        wait_for_metadata(self.lab)
         self.before = self.snapshot()
         self.writer = Writer(self.kafka, self.topic, self._megabytes, self._bulk_bytes)
         self.watcher = Watcher(self.kafka, self.topic, self.brokers)
@@ -341,7 +340,7 @@ class Stage:
             tuner.process.send_signal(signal.SIGTERM)
         for tuner in tuners:
             try:
-                assert tuner.process.wait(timeout=20) == 0, tuner.said()[-2000:]
+                assert tuner.process.wait(timeout=40) == 0, tuner.said()[-2000:]
             except subprocess.TimeoutExpired:
                 pytest.fail(f"it does not end:\n{tuner.log_tail()}")
         assert self.left() == []

@@ -17,7 +17,7 @@ def test_throttle_changed_by_operator_is_left_alone(make_stage: MakeStage, recor
     stage.move()
     stage.wait_until_raised()
     stage.operator_sets_rate(SOURCE, 1_200_001)
-    stage.until("the tuner notices the change", lambda: tuner.decided("external_change"), 15)
+    stage.until("the tuner notices the change", lambda: tuner.decided("external_change"), 30)
     stage.end()
     record_property("told", "noticed within a cycle, left alone, stands at the end")
 

@@ -145,10 +145,11 @@ def test_collector_reduces_lag_to_thread_and_partition(lab: Lab) -> None:
         def has_leader_log_and_threads() -> bool:
             seen.clear()
             seen.update(samples())
-            return {(Metric.LAG_PARTITION_SIZE, labels), (Metric.LAG_THREAD_SUM, idle)} <= seen.keys()
+            has_both_threads = {(Metric.LAG_PARTITION_SIZE, labels), (Metric.LAG_THREAD_SUM, idle)} <= seen.keys()
+            return has_both_threads and seen.get((Metric.LAG_THREAD_BYTES, thread), 0.0) > 0
 
         # The collector reads the leader's log in the round after it saw the lag. Kafka gives a thread its lag with the thread's
-        # first response, and an idle thread's first response may come later than the busy one's.
+        # first response, and an idle thread's first response may come later than the busy one's. The busy thread's bytes begin at 0.
         until(
             has_leader_log_and_threads,
             120,

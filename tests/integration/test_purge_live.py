@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from kafka.admin import NewTopic
-from lab_parts import RHEOSTAT, rheostat, running, until
+from lab_parts import RHEOSTAT, rheostat, running, until, wait_for_metadata
 
 from rheostat.config.settings import load_settings
 from rheostat.errors import EXIT_BAD_INPUT, EXIT_DONE, EXIT_NOT_CONFIRMED, EXIT_NOT_WELL
@@ -44,6 +44,7 @@ def as_stranger(lab: Lab) -> dict[str, str]:
 
 
 def topics_of(lab: Lab) -> set[str]:
+    wait_for_metadata(lab)
     with ClusterClient(lab.kafka_settings(), "test") as client:
         return {state.topic for state in client.partitions()}
 

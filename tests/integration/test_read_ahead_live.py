@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from lab_parts import RHEOSTAT, running, until
+from lab_parts import RHEOSTAT, running, until, wait_for_metadata
 from test_one_hand import STAYS_S, TAKE_OVER_S_MAX, Tuner, config, members
 
 from rheostat.lab.cluster import Lab, LabSpec
@@ -136,7 +136,9 @@ def test_recreated_journal_is_read_from_its_beginning(lab: Lab, client: ClusterC
     with lab.admin() as admin:
         admin.delete_topics([topics.journal])
         until(lambda: not client.partitions([topics.journal]), 20, "it is gone")
+    wait_for_metadata(lab)
     ensure_topics(client, topics)
+    wait_for_metadata(lab)
     assert ahead.take_knowledge() is None
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from kafka.admin import NewTopic
-from lab_parts import RHEOSTAT, rheostat, running, until
+from lab_parts import RHEOSTAT, rheostat, running, until, wait_for_metadata
 from story_kit import make_topic
 
 from rheostat.config.settings import load_settings
@@ -81,6 +81,7 @@ def test_invalid_plan_is_explained_and_starts_nothing(
     with lab.admin() as admin:
         admin.create_topics([NewTopic("still", replica_assignments={0: [1, 2], 1: [2, 3]})])
     until(lambda: len(replicas_of(client, "still")) == 2, 20, "the topic is there")
+    wait_for_metadata(lab)
 
     def refused(target: dict[int, list[int]]) -> tuple[int, str]:
         asked = ReassignRequest(plan_file(tmp_path, "still", target), BatchLimits(), measure_s=0.0, yes=True)
@@ -128,7 +129,7 @@ def test_plan_survives_sigkill_and_reaches_its_target(
         assert given.returncode == 0, given.stderr
         until(lambda: replicas_of(client, "moved") != BEFORE, 20, "it has begun")
         # Without an objective, and with a ceiling of 30 MB/s.
-        assert {key for _, key in rates_of(client)} == {*RATE_KEYS.values()}
+        until(lambda: {key for _, key in rates_of(client)} == {*RATE_KEYS.values()}, 20, "both sides have rates")
         assert all(0 < rate <= 30_000_000 for rate in rates_of(client).values()), rates_of(client)
         until(lambda: client.topic_configs(["moved"], LIST_KEYS.values()).get("moved"), 10, "its lists name it")
         assert tune.end(signal.SIGKILL) == -signal.SIGKILL
@@ -292,7 +293,8 @@ def test_recreated_topic_is_distinguished_from_the_old_one(lab: Lab, client: Rea
     def make() -> str:
         with lab.admin() as admin:
             admin.create_topics([NewTopic("again", replica_assignments={0: [1, 2]})])
-        return until(lambda: client.topic_ids(["again", "nowhere"]).get("again"), 20, "the topic is there")
+        wait_for_metadata(lab)
+        return client.topic_ids(["again", "nowhere"])["again"]
 
     first = make()
     look = KafkaReassignmentActuator(client).read_snapshot({"again"})
@@ -300,5 +302,6 @@ def test_recreated_topic_is_distinguished_from_the_old_one(lab: Lab, client: Rea
     assert look.topic_ids == {"again": first}
     with lab.admin() as admin:
         admin.delete_topics(["again"])
-    until(lambda: not client.topic_ids(["again"]), 20, "it is gone")
+    wait_for_metadata(lab)
+    assert not client.topic_ids(["again"])
     assert make() != first

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from lab_parts import until
+from lab_parts import until, wait_for_metadata
 from tiered_kit import RemoteStorage, lacking_bytes, local_size, make_tiered_topic
 
 from rheostat.jvm.kafka_versions import kafka_versions
@@ -20,7 +20,7 @@ from tuner.runtime.reassignment.actuator import KafkaReassignmentActuator
 MB = 1_000_000
 TOTAL, LOCAL, SEGMENT = 26 * MB, 8 * MB, 1_100_000
 # Kafka lets the bytes of a whole quota window pass at once, so a third of the local log takes a while.
-THROTTLE_BYTES_PER_S = 500_000
+THROTTLE_BYTES_PER_S = 350_000
 RATES = {1: "leader.replication.throttled.rate", 2: "follower.replication.throttled.rate"}
 LISTS = {"leader.replication.throttled.replicas": "*", "follower.replication.throttled.replicas": "*"}
 SLACK = 0.97  # A record takes some bytes more than its value.
@@ -113,6 +113,7 @@ def test_move_with_kip_1023_copies_what_is_not_uploaded(lab: Lab, client: Reassi
                 20,
                 "the setting is in force",
             )
+            wait_for_metadata(lab)
             start_move(client, "clicks")
             measured = watch(client, "clicks", skips_uploaded=True)
         finally:
