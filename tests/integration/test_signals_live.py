@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from kafka import KafkaProducer
 from kafka.admin import ACL, ACLOperation, ACLPermissionType, ResourcePattern, ResourceType
-from lab_parts import RHEOSTAT, rheostat, running, until
+from lab_parts import RHEOSTAT, rheostat, running, until, within
 
 from rheostat.lab.cluster import Lab, LabSpec
 from rheostat.lab.keeper import lab_config
@@ -93,14 +93,14 @@ def every(at_ms: int, cluster: str = "lab") -> list[Signal]:
 
 
 def test_signals_prints_present_signals_at_once(config: Path, writer: Writer) -> None:
-    old = [replace(s, sampled_at_ms=s.sampled_at_ms - 5_000) for s in every(now_ms())]
-    writer.write(*old, *every(now_ms()))
 
-    began = time.monotonic()
-    done = rheostat("signals", "--config", config)
+    def shown() -> subprocess.CompletedProcess[str]:
+        old = [replace(s, sampled_at_ms=s.sampled_at_ms - 5_000) for s in every(now_ms())]
+        writer.write(*old, *every(now_ms()))
+        return rheostat("signals", "--config", config)
 
+    done = within(ANSWER_S_MAX, shown)
     assert done.returncode == 0, done.stderr
-    assert time.monotonic() - began < ANSWER_S_MAX
     assert done.stderr == ""
     for said in ("Brokers", "4.50 MB/s", "Moves", "1.25 GB", "Controllers", "yes", "Tenants", "alice"):
         assert said in done.stdout
@@ -115,10 +115,8 @@ def test_plan_without_watch_uses_signals_at_once(lab: Lab, config: Path, writer:
 
     at_ms = now_ms() - 90_000  # Too old for the tuner.
     writer.write(BrokerSignal("lab", 1, at_ms, at_ms, 6, 1.0, client_in_bytes_per_s=4.5e6))
-    began = time.monotonic()
-    done = rheostat("fetchers", "--config", config, "--measure-for", "0")
+    done = within(ANSWER_S_MAX, lambda: rheostat("fetchers", "--config", config, "--measure-for", "0"))
     assert done.returncode == 0, done.stderr
-    assert time.monotonic() - began < ANSWER_S_MAX
     assert "estimates from signals up to" in done.stderr
 
 
@@ -223,7 +221,7 @@ def test_raw_prints_every_new_record_unchanged(config: Path, writer: Writer, tmp
         past = replace(every(now_ms())[0], backlog=True)
         writer.write(past)
         until(lambda: any(line["backlog"] for line in run.lines()), 10, "history is shown, too")
-        assert run.end(signal.SIGINT, 10) == 0
+        assert run.end(signal.SIGINT) == 0
 
     lines = run.lines()
     assert len(lines) > count
@@ -238,7 +236,7 @@ def test_signals_watch_continues_until_interrupted(config: Path, writer: Writer,
         until(lambda: "Ctrl-C ends" in run.said(), 30, "the first picture")
         writer.write(replace(every(now_ms())[0], leader_rate_bytes_per_s=77.7e6))  # type: ignore[type-var]  # a union of dataclasses is one to replace
         until(lambda: "77.7 MB/s" in run.said(), 10, "what came since")
-        assert run.end(signal.SIGINT, 10) == 0
+        assert run.end(signal.SIGINT) == 0
     assert "Traceback" not in run.said()
     assert "interrupted" not in run.said()
 
@@ -269,7 +267,7 @@ def test_signals_watch_redraws_and_restores_the_terminal(config: Path, writer: W
         assert max(map(len, lines)) <= 80
         watch.send_signal(signal.SIGINT)
         until(lambda: drawn(b"\x1b[?25h"), 10, "the cursor is back")
-        assert watch.wait(timeout=10) == 0
+        assert watch.wait(timeout=60) == 0
     finally:
         if watch.poll() is None:
             watch.kill()
@@ -283,8 +281,13 @@ def test_each_poll_reads_only_new_records(lab: Lab, writer: Writer) -> None:
     with contextlib.closing(consumer(lab.kafka_settings(), "test")) as reading:
         reader = SignalReader(reading, writer.topic, "lab")
         until(lambda: (reader.poll(), reader._tail._partitions)[1], ANSWER_S_MAX, "the topic is followed")
-        for window in range(1, 4):
+        counts: list[int] = []
+        for window in range(1, 6):
             threading.Event().wait(1.0)  # Twice what a fetch waits for records.
             at_ms = now_ms() + window
             writer.write(BrokerSignal("lab", 1, at_ms, at_ms, 6, 1.0))
-            assert reader.poll() == 1
+            counts.append(reader.poll())
+            if not counts[-1]:  # On a busy machine the answer to the new fetch may come after the wait of a poll.
+                until(lambda: reader.poll() == 1, ANSWER_S_MAX, "the record is read")
+        assert set(counts) <= {0, 1}
+        assert counts.count(1) >= 2, counts

@@ -136,7 +136,7 @@ def test_head_that_trickles_in_is_cut_off(client: Client, monkeypatch: pytest.Mo
             answer = slow.recv(1000)
             break
         slow.sendall(bytes([letter]))
-    assert time.monotonic() - began_s < 4.0
+    assert time.monotonic() - began_s < 8.0
     assert answer.startswith(b"HTTP/1.1 408 ")
 
 

@@ -86,14 +86,13 @@ def test_yielder_wait_is_bounded_and_ends_with_failed_response(
         give_way, began_s = desktop.make_yielder(), time.perf_counter()
         give_way()
         assert time.perf_counter() - began_s >= 0.1
-        slept_s = time.perf_counter()
+        # The wait is for all of a page, and not for each of its metrics.
+        monkeypatch.setattr(module.time, "sleep", lambda _: pytest.fail("nothing is waited for"))
         give_way()
-        assert time.perf_counter() - slept_s < 0.05, "it is for all of a page, and not for each of its metrics"
         raise ValueError("as a view may")
 
     with pytest.raises(ValueError, match="as a view may"):
         desktop.cached_response(make, "application/json")
-    monkeypatch.setattr(module.time, "sleep", lambda _: pytest.fail("nothing is waited for"))
     desktop.make_yielder()()
 
 

@@ -237,7 +237,7 @@ def test_transactions_records_share_one_deadline() -> None:
     began_s = time.monotonic()
     with pytest.raises(NotWritten):
         Transactions(producer).write(RECORDS * 20)
-    assert time.monotonic() - began_s < 1.0
+    assert time.monotonic() - began_s < 2.0
 
 
 def test_transactions_hanging_call_is_bounded() -> None:
