@@ -54,6 +54,8 @@ def cache(artifacts: Artifacts, tmp_path: Path) -> Path:
 def linked(source: str, target: str) -> None:
     try:
         os.link(source, target)
+    except FileNotFoundError:  # Another process has renamed a file that it was writing.
+        return
     except OSError:  # Another file system.
         shutil.copy2(source, target)
 

@@ -81,13 +81,18 @@ def test_keeper_killed_during_start_leaves_nothing(env: dict[str, str], tmp_path
     up = [sys.executable, "-m", "rheostat", "lab", "up", "--brokers", "1"]
     starting = tmp_path / "state" / "labs" / "lab.starting"
     with running(*up, log=tmp_path / "up.log", env=env) as first:
-        until(starting.exists, 60, "a keeper tells of itself", every_s=0.01)
+
+        def keeper() -> int | None:
+            return int(json.loads(starting.read_text())["pid"]) if starting.exists() else None
+
+        pid = until(keeper, 60, "a keeper tells of itself", every_s=0.01)
+        os.kill(pid, signal.SIGSTOP)  # Else its lab may be up before the second command has looked.
         second = rheostat("lab", "up", "--brokers", "1", env=env)
         assert (second.returncode, second.stderr.strip()) == (
             2,
             "Lab 'lab' is starting already: run `rheostat lab down --name lab`, or give another --name.",
         )
-        os.kill(json.loads(starting.read_text())["pid"], signal.SIGKILL)
+        os.kill(pid, signal.SIGKILL)
         until(lambda: not first.alive(), 30, "it says so")
         assert "The lab ended at once" in first.said()
 
@@ -102,7 +107,7 @@ def test_interrupted_lab_up_leaves_no_lab(env: dict[str, str], tmp_path: Path) -
     ) as up:  # fmt: skip
         until(lambda: java_processes_of(tmp_path), 60, "a node is starting", every_s=0.01)
         assert up.end(signal.SIGTERM) == 128 + signal.SIGTERM
-        assert up.left() == []
+        until(lambda: up.left() == [], 10, "its processes have ended")
 
     assert java_processes_of(tmp_path) == []
     assert [str(left) for left in (tmp_path / "tmp").rglob("*")] == [], (tmp_path / "state/labs/lab.log").read_text()

@@ -20,7 +20,7 @@ from rheostat.lab.node import free_ports
 from streaming.shared.contract import Side, Topics
 from streaming.shared.kafka import consumer, producer
 from streaming.shared.kafka.cluster import ClusterClient
-from streaming.shared.lease import lease_group
+from streaming.shared.lease import SESSION_S, lease_group
 from streaming.shared.topics import ensure_topics
 from tuner.control.throttle.state import Memory, OwnedRate
 from tuner.journal import topic_reader
@@ -33,6 +33,7 @@ LAB = LabSpec(brokers=2)
 STAYS_S = 12.0  # Six times what a quarrel takes.
 TAKE_OVER_S_MAX = 15.0
 KEEPS = "a tuner joined or left the group: this one keeps the lease and continues"
+LEFT_S_MAX = SESSION_S / 2  # Less than the time-out of a session.
 PAUSE_S_MAX = 6.0  # A heartbeat of each member and a look of the newcomer, twice on a busy machine.
 SIDE = (1, Side.LEADER)
 
@@ -104,7 +105,7 @@ def test_suspended_tuner_is_replaced_and_stays_inactive_after_wake(two: tuple[Tu
         return [line["holder"] for line in leader.told("active")]
 
     until(lambda: lost() and lost() == acted(), 10, "each term of it is said to be over")
-    assert stand_by.acts()
+    until(stand_by.acts, TAKE_OVER_S_MAX, "the stand-by acts")
     assert "Traceback" not in leader.run.said() + stand_by.run.said()
 
     # As a new member of the group the old leader may be given the lease again; what must not be is that both go on to think
@@ -129,21 +130,22 @@ def test_holder_keeps_the_lease_while_others_come_and_go(lab: Lab, two: tuple[Tu
     holder, first_stand_by = two
     with stand_by(lab, tmp_path, "c", of=3) as c, stand_by(lab, tmp_path, "d", of=4) as d:
         for leaving in (d, c):
-            assert leaving.run.end(signal.SIGTERM, 10) == 0
-    assert members(lab) == 2, "both have left the group"
-    assert first_stand_by.run.end(signal.SIGTERM, 10) == 0
+            assert leaving.run.end(signal.SIGTERM) == 0
+    until(lambda: members(lab) == 2, LEFT_S_MAX, "both have left the group", is_bound=True)
+    assert first_stand_by.run.end(signal.SIGTERM) == 0
     with stand_by(lab, tmp_path, "b2", of=2) as successor:
         assert holder.terms() == 1, holder.run.said()
         assert holder.told(KEEPS), "it says that it waited"
         assert all(kept["paused_s"] < PAUSE_S_MAX for kept in holder.told(KEEPS)), holder.told(KEEPS)
-        assert holder.run.end(signal.SIGTERM, 10) == 0
-        assert members(lab) == 1, "it did not leave the group, so its session has to time out"
+        assert holder.run.end(signal.SIGTERM) == 0
+        left = "it has left the group; else its session would have to time out"
+        until(lambda: members(lab) == 1, LEFT_S_MAX, left, is_bound=True)
         until(successor.acts, TAKE_OVER_S_MAX, "the stand-by takes over")
         with stand_by(lab, tmp_path, "a2", of=2) as last:
             until(lambda: successor.told(KEEPS), 10, "the new holder keeps the lease, too")
             terms = [tuner.terms() for tuner in (holder, first_stand_by, c, d, successor, last)]
             assert terms == [1, 0, 0, 0, 1, 0], "a rolling restart hands the lease over once"
-            assert successor.acts()
+            until(successor.acts, 10, "the new holder acts")
 
 
 @contextmanager
@@ -164,7 +166,7 @@ def test_dry_run_tuner_runs_beside_the_acting_one(lab: Lab, two: tuple[Tuner, Tu
         on_looker = Tuner(dry, port)
         until(on_looker.acts, 30, "the dry run sees the cluster")
         assert on_looker.told("dry run: deciding without writing")
-        assert leader.acts(), (leader.says(), leader.run.said())
+        until(leader.acts, 10, lambda: f"the leader acts: {leader.says()} {leader.run.said()}")
 
 
 def journal(lab: Lab, name: str) -> KafkaJournal:
@@ -205,6 +207,7 @@ def test_reader_waits_for_records_behind_open_transaction(lab: Lab, monkeypatch:
         monkeypatch.setattr(topic_reader, "SILENCE_S_MAX", 3.0)
         with pytest.raises(JournalError, match="before the end of the topic: a transaction is open in it"):
             recovered(lab, ours)
+        monkeypatch.undo()
         killed.abort_transaction()
         assert recovered(lab, ours).owned == owned
     finally:
@@ -247,8 +250,8 @@ def test_only_newest_epoch_writes_and_uncommitted_records_do_not_count(lab: Lab)
                 old.prove_ownership()
             assert recovered(lab, new) == Memory(throttled=True, owned={SIDE: OwnedRate(None, 5, (5,))})
             new.write(owned={SIDE: OwnedRate(None, 9, (9,))})
-            assert recovered(lab, new).owned == {SIDE: OwnedRate(None, 9, (9,))}
             assert new.proof_age_s() < 5.0
+            assert recovered(lab, new).owned == {SIDE: OwnedRate(None, 9, (9,))}
             assert KafkaThrottles(client).read_rates([SIDE]) == {SIDE: None}
         finally:
             old.close()

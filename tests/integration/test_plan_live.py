@@ -90,7 +90,14 @@ def test_estimate_counts_partitions_and_predicts_duration(
         until(lambda: client.log_sizes([LEADER], [(TOPIC, 0), (TOPIC, 1)]) != grown, 20, "the load writes")
 
         # 0.4 MB/s and one in-sync follower: more than BytesInPerSec, less than W = 0.4 × (1 in sync + 1 adding).
-        never = planned(plan_file, *config, "--throttle", "600kB/s", "--measure-for", "8", code=1)
+        def measured() -> dict[str, Any] | None:
+            """Returns an estimate; None while a busy machine has kept the load from its rate."""
+            found = planned(plan_file, *config, "--throttle", "600kB/s", "--measure-for", "8", code=1)
+            is_steady = found["kip73"]["bytes_in_per_s_max"] == pytest.approx(WRITE_BYTES_PER_S, rel=0.2)
+            return found if is_steady else None
+
+        never = until(measured, 60, "the write rate is measured")
+        assert never is not None
         assert never["per_side"]["verdict"] == "never_ends"
         assert never["kip73"]["verdict"] == "ends"
         assert never["per_side"]["steady_state_side"] == {"broker": LEADER, "side": "leader"}
@@ -106,11 +113,12 @@ def test_estimate_counts_partitions_and_predicts_duration(
         before = sum(client.log_sizes([LEADER], [(TOPIC, 0), (TOPIC, 1)])[LEADER].values())  # type: ignore[union-attr]
         assert PRELOAD_BYTES < sides[(LEADER, "leader")]["remaining_bytes"] <= before
 
-        wanted = planned(plan_file, *config, "--within", "20s", "--write-rate", "200kB/s")
+        wanted = planned(plan_file, *config, "--within", "30s", "--write-rate", "200kB/s")
         rate = wanted["per_side"]["rate_bytes_per_s"]
         target = {(TOPIC, p): (LEADER, DESTINATION) for p in (0, 1)}
         began = time.monotonic()
         reassign_partitions(lab.artifacts, lab.bootstrap_servers, target, "--execute", "--throttle", str(rate))
+        tool_s = time.monotonic() - began
 
         # What is under way, without a plan file: the rest of the same move.
         rest = planned(*config, "--throttle", str(rate), "--write-rate", "200kB/s")
@@ -118,12 +126,12 @@ def test_estimate_counts_partitions_and_predicts_duration(
         left = sum(s["remaining_bytes"] for s in rest["per_side"]["sides"] if s["side"] == "follower")
         assert left < sum(s["remaining_bytes"] for s in wanted["per_side"]["sides"] if s["side"] == "follower") + 8 * MB
 
-        until(lambda: not client.reassignments(), 60, "the move ends", every_s=0.5)
+        until(lambda: not client.reassignments(), 120, "the move ends", every_s=0.5)
         took_s = time.monotonic() - began
         load.check()
     reassign_partitions(lab.artifacts, lab.bootstrap_servers, target, "--verify")
-    # Kafka passes a little less than a quota, and its window lets a clump pass at the start; the tool takes 2 s to begin.
-    assert 10 <= took_s <= 45, f"asked for 20 s, took {took_s:.0f} s at {rate} bytes/s"
+    # Kafka passes a little less than a quota, and its window lets a clump pass at the start; the tool takes 2 s or more to begin.
+    assert 15 <= took_s <= 60 + tool_s, f"asked for 30 s, took {took_s:.0f} s at {rate} bytes/s"
 
     assert planned(plan_file, *config, "--write-rate", "0")["nothing_to_copy"]
 
@@ -191,8 +199,13 @@ def test_bytes_in_comes_from_signals_when_all_are_fresh(
     assert bytes_in_of(plan_file, lab_config_file) == by_write_rate, "an hour old"
     signals_of_brokers(lab, client, 0, 7e6, 5e6)
     assert bytes_in_of(plan_file, lab_config_file) == by_write_rate, "broker 3 has none that is fresh"
-    signals_of_brokers(lab, client, 0, 7e6, 9e6, 6e6)
-    assert bytes_in_of(plan_file, lab_config_file) == 9e6
+
+    def is_taken_from_fresh_signals() -> bool:
+        signals_of_brokers(lab, client, 0, 7e6, 9e6, 6e6)
+        return bytes_in_of(plan_file, lab_config_file) == 9e6
+
+    # On a busy machine the command may take so long to start that signals are no longer fresh.
+    until(is_taken_from_fresh_signals, 30, "the highest of three fresh signals")
 
 
 def test_cluster_lost_while_watching_exits_with_three(

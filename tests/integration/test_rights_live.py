@@ -495,7 +495,7 @@ def test_hanging_broker_is_slow_and_its_return_is_reported(lab: Lab, tmp_path: P
     try:
         (hangs,) = probe_servers(kafka_of(lab, NOBODY), answer_s_max=1)
         assert hangs.outcome is ProbeOutcome.SLOW
-        threading.Timer(1.0, process.send_signal, [signal.SIGCONT]).start()
+        threading.Timer(4.0, process.send_signal, [signal.SIGCONT]).start()
         settings = load_settings(config_of(lab, NOBODY, tmp_path), {"RHEOSTAT_KAFKA__REQUEST_TIMEOUT_S": "0.5"})
         slow = next(f for f in examine(settings) if f.check == "reachability")
     finally:
@@ -521,4 +521,4 @@ def test_tuner_without_rights_waits_and_names_the_right(lab: Lab, tmp_path: Path
         assert tune.alive()
         grant_minimal(lab, NOBODY)
         until(lambda: any(line["event"] == "tuner started" for line in tune.lines()), 30, "it goes on")
-        assert tune.end(signal.SIGTERM, 15) == 0
+        assert tune.end(signal.SIGTERM) == 0

@@ -18,7 +18,7 @@ from rheostat.lab.node import free_ports
 
 LAB = LabSpec(brokers=1)
 WAIT_S_MAX = 90.0
-BEGINS_IN_S_MIN = 15.0  # The tuner has read its settings again by then.
+BEGINS_IN_S_MIN = 20.0  # The tuner has read its settings again by then.
 
 
 def asked(port: int, path: str) -> str:
@@ -45,9 +45,11 @@ def test_rule_changes_ceiling_and_mode_and_ends(lab: Lab, tmp_path: Path) -> Non
             return None
         return found["rate_bytes_per_s_max"], found["objective"]["mode"]
 
-    def told(name: str) -> float:
-        (value,) = re.findall(rf"^{name}{{[^}}]*}} (\S+)$", asked(port, "/metrics"), re.M)
-        return float(value)
+    def answer(path: str) -> Any:
+        return json.loads(until(lambda: asked(port, path), WAIT_S_MAX, f"an answer to {path}"))
+
+    def told(name: str) -> list[float]:
+        return [float(value) for value in re.findall(rf"^{name}{{[^}}]*}} (\S+)$", asked(port, "/metrics"), re.M)]
 
     write()
     with running(*RHEOSTAT, "tune", "--config", config, log=tmp_path / "tune.log") as run:
@@ -55,20 +57,18 @@ def test_rule_changes_ceiling_and_mode_and_ends(lab: Lab, tmp_path: Path) -> Non
         def count_terms() -> int:
             return len([line for line in run.lines() if line["event"] == "active"])
 
-        until(lambda: in_force() is not None or not run.alive(), WAIT_S_MAX, "the tuner acts")
-        assert in_force() == (30_000_000, "fast")
+        assert until(lambda: in_force() or not run.alive(), WAIT_S_MAX, "the tuner acts") == (30_000_000, "fast")
         begins = (datetime.now(UTC) + timedelta(seconds=BEGINS_IN_S_MIN + 60)).replace(second=0, microsecond=0)
         rule = {
             "name": "office hours",
             "cron": f"{begins.minute} {begins.hour} * * *",
-            "duration_s": 60,
+            "duration_s": 90,  # The commands below run within it.
             "rate_bytes_per_s_max": 20_000_000,
             "mode": "gentle",
         }
         write(rule)
         run.process.send_signal(signal.SIGHUP)
-        until(lambda: status().get("schedule"), WAIT_S_MAX, "the tuner has the schedule")
-        before = status()["schedule"]
+        before = until(lambda: status().get("schedule"), WAIT_S_MAX, "the tuner has the schedule")
         assert (before["rules"], before["next_rules"]) == ([], ["office hours"])
         assert before["until_ms"] == round(begins.timestamp() * 1000)
         until(lambda: in_force() == (30_000_000, "fast"), WAIT_S_MAX, "the tuner acts with the schedule")
@@ -76,8 +76,9 @@ def test_rule_changes_ceiling_and_mode_and_ends(lab: Lab, tmp_path: Path) -> Non
 
         until(lambda: in_force() == (20_000_000, "gentle"), WAIT_S_MAX + 60, "the rule applies")
         assert datetime.now(UTC) >= begins
-        assert told("rheostat_throttle_rate_max_bytes_per_second") == 20_000_000
-        assert status()["schedule"]["rules"] == ["office hours"]
+        ceiling = "rheostat_throttle_rate_max_bytes_per_second"
+        until(lambda: told(ceiling) == [20_000_000], WAIT_S_MAX, "the metrics page has the ceiling")
+        assert answer("/api/v1/status")["schedule"]["rules"] == ["office hours"]
         now = json.loads(rheostat("status", "-c", config, "--json").stdout)
         assert now["tuner"]["rate_bytes_per_s_max"] == now["rate_bytes_per_s_max"] == 20_000_000
         assert now["schedule"]["rules"] == ["office hours"]
@@ -88,16 +89,20 @@ def test_rule_changes_ceiling_and_mode_and_ends(lab: Lab, tmp_path: Path) -> Non
         assert "30.0 MB/s" in rheostat(*override, "--throttle", "31MB/s").stderr
 
         until(lambda: in_force() == (30_000_000, "fast"), WAIT_S_MAX, "the rule has ended")
-        lines = run.lines()
-        decisions = [(line["reason"], line["event"]) for line in lines if line.get("action") == "follow_schedule"]
+
+        def followed() -> list[tuple[str, str]]:
+            return [(line["reason"], line["event"]) for line in run.lines() if line.get("action") == "follow_schedule"]
+
+        until(lambda: len(followed()) >= 2, WAIT_S_MAX, "the log has both decisions")
+        decisions = followed()
         assert [reason for reason, _ in decisions] == ["schedule_began", "schedule_ended"]
         assert "ceiling 20.0 MB/s, mode gentle, tolerance 0.5" in decisions[0][1]
-        page = asked(port, "/api/v1/decisions?action=follow_schedule")
-        assert [row["reason"] for row in json.loads(page)["decisions"]] == ["schedule_ended", "schedule_began"]
+        page = answer("/api/v1/decisions?action=follow_schedule")
+        assert [row["reason"] for row in page["decisions"]] == ["schedule_ended", "schedule_began"]
         assert count_terms() == terms, "the term goes on"
 
         def past() -> list[tuple[str, float]]:
-            history = json.loads(asked(port, "/api/v1/brokers/1/history") or '{"in_force": []}')
+            history = answer("/api/v1/brokers/1/history")
             return [
                 (each["text"].rpartition("schedule ")[2], each["rate_bytes_per_s_max"]) for each in history["in_force"]
             ]
@@ -106,7 +111,7 @@ def test_rule_changes_ceiling_and_mode_and_ends(lab: Lab, tmp_path: Path) -> Non
         # The tuner began, read its settings again, and followed the rule from its beginning to its end.
         assert [ceiling for _, ceiling in past()] == [30_000_000, 30_000_000, 20_000_000, 30_000_000]
         assert past()[2][0] == "office hours"
-        marks = json.loads(asked(port, "/api/v1/brokers/1/history"))["marks"]
+        marks = answer("/api/v1/brokers/1/history")["marks"]
         kinds = [mark["kind"] for mark in marks]
         assert [kind for kind in kinds if kind != "order"] == ["restart", "restart", "settings", "settings"]
         assert "order" in kinds

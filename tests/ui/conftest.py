@@ -8,11 +8,13 @@ from collections.abc import Iterator
 
 import pytest
 import structlog
-from playwright.sync_api import Browser, sync_playwright
-from ui_kit import TOKENS, OpenPage, Seat
+from playwright.sync_api import Browser, expect, sync_playwright
+from ui_kit import TOKENS, WAIT_MS_MAX, OpenPage, Seat
 
 from benchmarks.pages.tuner import SimulatedTuner
 from tuner.api.auth import Tokens
+
+expect.set_options(timeout=WAIT_MS_MAX)
 
 
 @pytest.fixture(autouse=True)

@@ -14,6 +14,7 @@ IMAGES = Path(__file__).resolve().parents[2] / "docs" / "images"
 AXE = (Path(__file__).parent / "vendor" / "axe-4.14.1.min.js").read_text(encoding="utf-8")
 READ_TOKEN = "read-0123456789abcdef"
 OPERATE_TOKEN = "operate-0123456789abcdef"
+WAIT_MS_MAX = 30_000  # For what takes a moment on an idle machine.
 # Chromium breaks off what is under way when an interface of the machine comes or goes, as containers of other tests make them; the
 # page asks again by itself.
 _CUT_OFF = "net::ERR_NETWORK_CHANGED"
@@ -47,7 +48,7 @@ class Seat:
             reduced_motion="reduce",
         )
         self.page: Page = self._context.new_page()
-        self.page.set_default_timeout(8000)
+        self.page.set_default_timeout(WAIT_MS_MAX)
         self.wrong: list[str] = []
         self.page.on("pageerror", lambda error: self.wrong.append(f"script: {error}"))
         self._cut_off = False
