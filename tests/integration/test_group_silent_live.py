@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hosts_kit import Host, hosts, report, wait_for
 from kafka.admin import NewTopic
-from lab_parts import MakeLab
+from lab_parts import MakeLab, until
 
 from rheostat.lab.cluster import LabSpec
 from streaming.shared import kafka_names
@@ -40,7 +40,7 @@ def test_collector_of_a_cluster_without_groups_measures_at_once(make_lab: MakeLa
     with hosts(host):
         host.start()
         wait_for(lambda: records(host) > 3, 20, "records", host)
-        assert host.is_active("collector")
+        wait_for(lambda: host.is_active("collector"), 20, "the collector is active", host)
         assert "acts without the lease" not in host.said()
 
 
@@ -60,12 +60,11 @@ def test_collector_without_a_coordinator_waits_and_then_measures(make_lab: MakeL
     with hosts(host):
         host.start()
         began = time.monotonic()
-        wait_for(lambda: ready_code(host) is not None, 20, "the collector listens", host)
-        assert ready_code(host) == 503
+        assert until(lambda: ready_code(host), 30, lambda: f"the collector listens\n{host.said()}") == 503
         wait_for(lambda: ready_code(host) == 200, 2 * UNANSWERED_S_MAX, "the collector is ready", host)
         report(f"ready after {time.monotonic() - began:.1f} s")
         assert time.monotonic() - began > UNANSWERED_S_MAX
         wait_for(lambda: records(host) > 3, 20, "records", host)
-        assert host.is_active("collector")
+        wait_for(lambda: host.is_active("collector"), 20, "the collector is active", host)
         assert "acts without the lease: its group has not answered for 30 s" in host.said()
         assert "on standby" not in host.said()

@@ -55,14 +55,15 @@ def test_hung_brokers_cost_one_timeout_and_delay_no_others(lab: Lab) -> None:
         try:
             who, took_s = answering_brokers(client)
             assert who == {1}
-            assert took_s < TIMEOUT_S + 1.5, "one timeout for both"
+            assert took_s < 1.8 * TIMEOUT_S, "one timeout for both"
             # A while after, with their requests given up and made again: a second now and then, and mostly nothing.
             ends_s, found = time.monotonic() + 2.5 * TIMEOUT_S, []
             while time.monotonic() < ends_s:
                 who, took_s = answering_brokers(client)
                 assert who == {1}
                 found.append(took_s)
-            assert max(found) < 0.9 * TIMEOUT_S
+            assert len(found) > 3
+            assert sorted(found)[-2] < 0.9 * TIMEOUT_S, "on a busy machine one may take long"
             assert sum(took_s < 0.3 for took_s in found) > len(found) / 2
         finally:
             signalled(lab, signal.SIGCONT)

@@ -54,10 +54,10 @@ MANUAL_HARDENING = {
 }  # fmt: skip
 TOKEN = "f" * 24
 SIZE_BYTES_MAX = 900_000_000
-READY_S_MAX = 120
+READY_S_MAX = 300
 # benchmarks/image.py measures against the bound itself, 5 s. A busy machine may take longer.
-TUNE_S_MAX = 60
-STOP_S_MAX = 15
+TUNE_S_MAX = 120
+STOP_S_MAX = 45
 
 # A first build downloads PySpark and the JVM artifacts.
 pytestmark = [pytest.mark.image, pytest.mark.timeout(1200)]
@@ -222,7 +222,7 @@ def test_run_in_container_becomes_ready_and_ends_cleanly(
             return bool(wrapped.attrs["State"]["Health"]["Status"] == "healthy")
 
         until(ready, READY_S_MAX, "/readyz answers 200")
-        until(healthy, 30, "the image's own health check passes")
+        until(healthy, 90, "the image's own health check passes")
 
         # From an address that is not loopback, as Prometheus elsewhere has one.
         addresses = (address for interface in psutil.net_if_addrs().values() for address in interface)
@@ -233,8 +233,8 @@ def test_run_in_container_becomes_ready_and_ends_cleanly(
         )
         for part, its_port in ports.items():
             metrics = f"http://{outside}:{its_port}/metrics"
-            assert http_status(metrics) == 401, part
-            assert http_status(metrics, TOKEN) == 200, part
+            assert until(lambda url=metrics: http_status(url), 30, f"{part} answers") == 401, part
+            assert until(lambda url=metrics: http_status(url, TOKEN), 30, f"{part} answers") == 200, part
 
         uids = container.exec(["grep", "^Uid:", "/proc/1/status"]).output.decode().split()[1:]
         assert set(uids) == {str(UID)}

@@ -61,7 +61,7 @@ def test_sigkill_of_lab_holder_ends_its_nodes(holder: Running, tmp_path: Path) -
 def test_lab_stopped_while_running_leaves_nothing(holder: Running, tmp_path: Path, number: signal.Signals) -> None:
     await_up(holder)
 
-    assert holder.end(number, 15) == 128 + number
+    assert holder.end(number, 60) == 128 + number
 
     assert java_processes_of(tmp_path) == []
     assert list((tmp_path / "tmp").iterdir()) == []
@@ -76,7 +76,7 @@ def test_lab_stopped_while_starting_leaves_nothing(
 ) -> None:
     until(lambda: len(nodes(holder)) >= count, 60, f"{count} Java processes run", every_s=0.005)
 
-    assert holder.end(number, 15) == 128 + number
+    assert holder.end(number, 60) == 128 + number
 
     assert java_processes_of(tmp_path) == []
     assert list((tmp_path / "tmp").iterdir()) == []
@@ -91,6 +91,6 @@ def test_second_stop_signal_leaves_no_process(holder: Running, tmp_path: Path) -
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGTERM):
         if holder.alive():
             holder.process.send_signal(number)
-    holder.process.wait(timeout=15)
+    holder.process.wait(timeout=60)
 
     until(lambda: java_processes_of(tmp_path) == [], 5, "no node is left")

@@ -197,9 +197,8 @@ def test_copies_are_sped_up_survive_a_kill_and_leave_the_earlier_limit(stage: St
     stage.cancel_copies()
     stage.until("the earlier limit is back", lambda: stage.limit() == START)
     stage.until("nothing is managed", lambda: not read_orders(stage.settings).log_dirs.owned)
-    told = stage.decided()
-    assert "set_log_dir clients_well" in told
-    assert "restore_log_dir copies_ended" in told
+    needed = {"set_log_dir clients_well", "restore_log_dir copies_ended"}
+    told = stage.until("the decisions are on record", lambda: needed <= set(found := stage.decided()) and found)
     assert "relinquish_log_dir external_change" not in told
 
 
@@ -218,7 +217,7 @@ def test_copies_are_slowed_while_clients_wait_and_a_release_restores(stage: Stag
 
     released = program("release", "--yes", "--config", stage.config)
     assert released.returncode == 0, released
-    assert stage.limit() == 600_000, "the limit before rheostat's last takeover"
+    stage.until("the limit before rheostat's last takeover is back", lambda: stage.limit() == 600_000)
     assert stage.copies(), "the copies ended too soon: make the topic larger"
     stage.until("the tuner is paused", lambda: stage.row("paused"))
     assert program("resume", "--config", stage.config).returncode == 0

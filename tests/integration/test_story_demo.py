@@ -97,7 +97,7 @@ def test_demo_ctrl_c_leaves_no_process_and_no_data(stage: str, mark: str, tmp_pa
         until(lambda: len(session_of(demo.pid)) > 1, 30, "the demo has children")
         family = session_of(demo.pid)
         demo.send_signal(signal.SIGINT)
-        assert demo.wait(timeout=40) == 130, log.read_text(errors="replace")[-2000:]
+        assert demo.wait(timeout=90) == 130, log.read_text(errors="replace")[-2000:]
         until(lambda: not [p for p in family if alive(p)], 15, "all are gone")
         assert sorted(p.name for p in tmp_path.iterdir() if p.name.startswith("rheostat-")) == []
     finally:

@@ -90,8 +90,9 @@ def test_stream_metrics_count_batches_and_rejects(lab: Lab, tmp_path: Path) -> N
             lambda: f"all is told; {not_told()} is not, rejects {value('rheostat_stream_rejects_total')} of {GARBAGE}",
             every_s=1.0,
         )  # fmt: skip
-        assert value("rheostat_stream_rejects_total") == GARBAGE
-        text = page()
+        rejects = until(lambda: value("rheostat_stream_rejects_total"), 30, "the page answers")
+        assert rejects == GARBAGE
+        text = until(page, 30, "the page answers")
         assert 'part="stream"' in text
         if (promtool := shutil.which("promtool")) is not None:
             done = subprocess.run(

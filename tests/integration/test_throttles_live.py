@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lab_parts import MakeLab, rheostat, until
+from lab_parts import MakeLab, rheostat, until, wait_for_metadata
 
 from rheostat.config.settings import load_settings
 from rheostat.errors import EXIT_DONE, EXIT_NOT_CONFIRMED, EXIT_NOT_WELL
@@ -35,6 +35,7 @@ def leftovers(lab: Lab) -> Any:
         assert client.alter_default_config(RATE_KEYS[FOLLOWER], str(6 * MB)) is None
         lists = {LIST_KEYS[LEADER]: "0:1,1:2", LIST_KEYS[FOLLOWER]: "*"}
         assert client.alter_topic_configs({"logs": lists}) == {"logs": None}
+        wait_for_metadata(lab)
         yield client
         client.alter_broker_configs({1: {RATE_KEYS[LEADER]: None}})
         client.alter_default_config(RATE_KEYS[FOLLOWER], None)
@@ -74,7 +75,7 @@ def test_leftover_throttles_are_listed_and_cleared(lab_config_file: Path, leftov
     cleared = rheostat("throttles", "clear", "--config", config, "--yes")
     assert (cleared.returncode, cleared.stderr.count(": removed.")) == (EXIT_DONE, 4), cleared.stderr
     assert listed(lab_config_file) == (EXIT_DONE, [])
-    assert leftovers.default_config(RATE_KEYS[FOLLOWER]) is None
+    until(lambda: leftovers.default_config(RATE_KEYS[FOLLOWER]) is None, 10, "the rate of all brokers is removed")
     record = read_orders(load_settings(lab_config_file)).orders.cleared
     assert record is not None
     assert record.settings[0] == "broker 1 leader throttle (5.00 MB/s)"
@@ -94,11 +95,12 @@ def test_throttles_set_for_the_return_of_a_broker_stay(make_lab: MakeLab, tmp_pa
         client.create_topic("idle", 1, 1, {})
         until(lambda: len(client.partitions(["logs", "idle"])) == 3, 10, "the topics")
         lab.nodes[2].stop(grace_s=20)
-        until(lambda: all(state.isr == (1,) for state in client.partitions(["logs"])), 30, "broker 2 is away")
+        until(lambda: all(state.isr == (1,) for state in client.partitions(["logs"])), 60, "broker 2 is away")
         assert client.alter_broker_configs({1: {RATE_KEYS[LEADER]: str(5 * MB)}}) == {1: None}
         assert client.alter_default_config(RATE_KEYS[FOLLOWER], str(6 * MB)) is None
         every = dict.fromkeys(LIST_KEYS.values(), "*")
         assert client.alter_topic_configs({"logs": every, "idle": every}) == {"logs": None, "idle": None}
+        wait_for_metadata(lab)
 
         def by_topic() -> list[tuple[str | None, str, bool]]:
             return [(row["topic"], row["serves"], row["can_be_cleared"]) for row in listed(config)[1]]
@@ -111,6 +113,7 @@ def test_throttles_set_for_the_return_of_a_broker_stay(make_lab: MakeLab, tmp_pa
 
         lab.start_again(2)
         until(lambda: all(len(state.isr) == 2 for state in client.partitions(["logs"])), 60, "broker 2 is back")
+        wait_for_metadata(lab)
         cleared = rheostat("throttles", "clear", "--config", str(config), "--yes")
         assert (cleared.returncode, cleared.stderr.count(": removed.")) == (EXIT_DONE, 4), cleared.stderr
         assert listed(config) == (EXIT_DONE, [])
