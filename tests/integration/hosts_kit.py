@@ -10,7 +10,7 @@ import time
 import urllib.request
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -70,7 +70,8 @@ class Host:
         """Sends a signal to each process of the host."""
         assert self.run is not None
         for process in [psutil.Process(self.run.pid), *self.run.descendants()]:
-            process.send_signal(number)
+            with suppress(psutil.NoSuchProcess):  # A short-lived child has ended since the list was made.
+                process.send_signal(number)
 
     def metric(self, part: str, name: str) -> float | None:
         """Returns the value of a metric with one series; None if the part does not serve it."""

@@ -85,7 +85,9 @@ def check_records(signals: TopicReader, metrics: TopicReader, until_ms: int, *, 
         f"with worse values: {len(worse)}; windows lost: {len(lost)}"
     )
     assert not worse, "\n".join(worse)
-    short = [[step_ms for step_ms in node_ms if step_ms < INTERVAL_MS - 500] for node_ms in by_node_ms]
+    # Of two collectors' scrapes, every second one follows within half of the interval. A late scrape of one collector also makes
+    # a step shorter, on a busy machine by a second.
+    short = [[step_ms for step_ms in node_ms if step_ms < 0.6 * INTERVAL_MS] for node_ms in by_node_ms]
     assert all(len(node_ms) <= handovers for node_ms in short), f"two collectors have scraped at the same time: {short}"
     assert lost == []
 
