@@ -16,7 +16,7 @@ from tuner.api.access_guard import AccessGuard
 from tuner.api.auth import ApiRole
 
 _SLOT = "rheostat.response_slot"
-_RESPONSES_MAX = 128  # When the cache is full of valid responses, it starts empty again.
+_RESPONSES_MAX, _BYTES_MAX = 128, 16_000_000  # When the cache is full of valid responses, it starts empty again.
 _QUERY_BYTES_MAX = 512  # Longer queries are not cached, which bounds the memory of the cache.
 
 # Returns the current stamp: a value that changes whenever a cached response becomes invalid.
@@ -84,8 +84,14 @@ class ResponseCache:
             self._store(key, slot.response)
 
     def _store(self, key: tuple[str, bytes, ApiRole], response: CachedResponse) -> None:
-        if key not in self._responses and len(self._responses) >= _RESPONSES_MAX:
+        if not self._has_room(key, response):
             self._responses = {known: cached for known, cached in self._responses.items() if cached.is_valid}
-            if len(self._responses) >= _RESPONSES_MAX:
+            if not self._has_room(key, response):
                 self._responses = {}
-        self._responses[key] = response
+        if len(response.body) <= _BYTES_MAX:
+            self._responses[key] = response
+
+    def _has_room(self, key: tuple[str, bytes, ApiRole], response: CachedResponse) -> bool:
+        others = [cached for known, cached in self._responses.items() if known != key]
+        size_bytes = len(response.body) + sum(len(cached.body) for cached in others)
+        return len(others) < _RESPONSES_MAX and size_bytes <= _BYTES_MAX

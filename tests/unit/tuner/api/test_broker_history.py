@@ -171,3 +171,18 @@ def test_shell_of_the_broker_is_open_and_its_data_needs_a_token() -> None:
     assert "History of broker 1" in rig.get("/brokers/1", None).text
     assert rig.get("/page/broker/1", None).status_code == 401
     assert rig.get("/api/v1/brokers/1/history", None).status_code == 401
+
+
+def test_answer_is_shared_for_five_seconds_and_follows_the_journal() -> None:
+    rig = rig_with(*change(NOW_MS - 60_000))
+    rig.clock.now_s = (NOW_MS // 5_000) * 5
+    first = history_of(rig)
+    rig.journal.add(steering_entry([SetRate(1, Side.LEADER, 50 * MB, 40 * MB, Reason.FOLLOWS_CLIENTS, "x")], NOW_MS), 2)
+    rig.clock.now_s += 4
+    assert history_of(rig) == first
+    rig.clock.now_s += 1
+    later = history_of(rig)
+    assert later["to_ms"] == first["to_ms"] + 5_000
+    assert later["throttles"]["leader"]["bytes_per_s"][-1] == 40 * MB
+    rig.journal.add(change(NOW_MS)[0], 3)  # It has the rate before the change.
+    assert history_of(rig)["throttles"]["leader"]["bytes_per_s"][-1] == 10 * MB

@@ -11,7 +11,7 @@ import pytest
 from api_rig import OPERATE_TOKEN, READ_TOKEN, WELL, Rig, entry
 from fastapi.testclient import TestClient
 
-from tuner.api import views
+from tuner.api import response_cache, views
 from tuner.api.auth import ApiCaller, ApiRole
 from tuner.api.response_cache import CachedResponse, ResponseCache
 from tuner.api.responses import SECURITY_HEADERS, SharedBody
@@ -94,7 +94,7 @@ def test_cached_response_is_refused_to_foreign_host_name() -> None:
     assert rebound.get("/api/v1/moves").status_code == 403
 
 
-def test_cache_is_bounded_and_drops_expired_responses_first() -> None:
+def test_cache_is_bounded_and_drops_expired_responses_first(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0]
     caller = ApiCaller("kim", ApiRole.READ)
 
@@ -126,6 +126,10 @@ def test_cache_is_bounded_and_drops_expired_responses_first() -> None:
     assert len(cache._responses) <= 128
     get(b"x" * 513)
     assert max(len(query) for _, query, _ in cache._responses) <= 512
+    monkeypatch.setattr(response_cache, "_BYTES_MAX", 10)  # Each response has one byte.
+    for number in range(100):
+        get(b"%d" % number)
+        assert len(cache._responses) <= 10
 
 
 def test_shared_body_is_made_once_a_second() -> None:
