@@ -24,6 +24,9 @@ Calm (tuner/simulation/calm.py has the formulas), for each run:
 A rival beats rheostat if it ends sooner and has fewer misses, in bins of five seconds or of one second. Both widths count, so that
 the claim holds for either.
 
+``--p99 SOURCE`` changes how the signals report the p99 (tuner/simulation/world.py). By default it follows from the mean utilisation
+of the newest step. Kafka's own p99, ``reservoir``, covers minutes, and includes their slowest seconds.
+
 ``--auto`` measures rheostat's law with neither an objective nor capacities in its settings (laws/auto.py).
 
 ``--plants N`` draws N plants from the seed instead (laws/plants.py), and reports distributions. ``--worst DIR`` keeps the plants
@@ -71,7 +74,7 @@ from benchmarks.laws.plants import CapacityTold
 from benchmarks.laws.rivals import OURS, policies
 from benchmarks.laws.worlds import worlds
 from tuner.simulation.run import run
-from tuner.simulation.world import World
+from tuner.simulation.world import P99Source, World
 
 SEED = 2  # Not one that the law was tuned on.
 RATIO_MEAN_MAX = 1.30
@@ -91,12 +94,21 @@ _COLUMNS = (
 Row = dict[str, Any]
 
 
-def measure(seed: int, *, only: Sequence[str] = (), ours_alone: bool = False, samples: int | None = None) -> list[Row]:
+def measure(
+    seed: int,
+    *,
+    only: Sequence[str] = (),
+    ours_alone: bool = False,
+    samples: int | None = None,
+    p99_source: P99Source = P99Source.STEP,
+) -> list[Row]:
     """Returns one row per scenario and law. ``samples`` is replication.quota.window.num, if not Kafka's default."""
     rows = []
     for name, drawn in worlds(seed).items():
         if not only or name in only:
-            world = drawn if samples is None else replace(drawn, fetch=replace(drawn.fetch, quota_samples=samples))
+            world = replace(drawn, latency=replace(drawn.latency, p99_source=p99_source))
+            if samples is not None:
+                world = replace(world, fetch=replace(world.fetch, quota_samples=samples))
             rows += _scenario(name, world, ours_alone)
     return rows
 
@@ -211,6 +223,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--seed", type=int, default=SEED)
     parser.add_argument("--scenario", action="append", default=[], choices=list(worlds(SEED)), help="may be repeated")
     parser.add_argument("--ours", action="store_true", help="leave the rivals out")
+    parser.add_argument("--p99", type=P99Source, choices=list(P99Source), default=P99Source.STEP)
     parser.add_argument("--plants", type=int, metavar="N", help="draw N plants instead of the chosen worlds")
     parser.add_argument("--auto", action="store_true", help="without objective and capacity, three moves of each world")
     parser.add_argument("--capacity", type=CapacityTold, choices=list(CapacityTold), default=CapacityTold.RIGHT)
@@ -220,18 +233,27 @@ def main(arguments: list[str]) -> int:
         return _auto(given)
     if given.plants is not None:
         return _plants(given)
-    rows = measure(given.seed, only=given.scenario, ours_alone=given.ours)
-    calm = measure(given.seed, only=given.scenario, ours_alone=True, samples=CALM_SAMPLES)
+    rows = measure(given.seed, only=given.scenario, ours_alone=given.ours, p99_source=given.p99)
+    calm = measure(given.seed, only=given.scenario, ours_alone=True, samples=CALM_SAMPLES, p99_source=given.p99)
     failures = missed(rows)
     if given.json:
         model = "p99 = 5 ms / (1 - u), objective at u = 0.9"
         print(
             json.dumps(
-                {"seed": given.seed, "latency_model": model, "rows": rows, "window_num_3": calm, "missed": failures}
+                {
+                    "seed": given.seed,
+                    "latency_model": model,
+                    "p99_source": given.p99,
+                    "rows": rows,
+                    "window_num_3": calm,
+                    "missed": failures,
+                }
             )
         )
     else:
-        print(f"seed {given.seed}; p99 = 5 ms ÷ (1 − u), objective at u = 0.9; quota window of 11 × 1 s")
+        print(
+            f"seed {given.seed}; p99 = 5 ms ÷ (1 − u), objective at u = 0.9; p99 {given.p99}; quota window of 11 × 1 s"
+        )
         _print(rows)
         print(f"\nreplication.quota.window.num={CALM_SAMPLES}")
         _print(calm)

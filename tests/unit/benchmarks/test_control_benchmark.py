@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.control import _print, beaten, missed, totals
+from benchmarks.control import _print, beaten, measure, missed, totals
 from benchmarks.laws.rivals import (
     MB,
     OURS,
@@ -21,7 +21,7 @@ from benchmarks.laws.worlds import worlds
 from streaming.shared.contract import BrokerSignal, Side
 from tuner.core.cluster import BrokerSide, LiveCluster, RateSetting
 from tuner.simulation.policy import RuleInput, RulePolicy
-from tuner.simulation.world import BrokerSpec, ClientLoad, PartitionSpec, World
+from tuner.simulation.world import BrokerSpec, ClientLoad, P99Source, PartitionSpec, World
 
 SOURCE: BrokerSide = (1, Side.LEADER)
 TARGET: BrokerSide = (2, Side.FOLLOWER)
@@ -255,3 +255,13 @@ def test_named_worlds_exist_and_older_ones_are_unchanged() -> None:
     for name in ("kip73-3node-1to2-produce", "kip73-3node-2to1-produce"):
         assert sum(p.write_bytes_per_s for p in found[name].moving) == 16e6
         assert sum(p.size_bytes for p in found[name].moving) == pytest.approx(30e9)
+
+
+def test_measure_kafkas_p99_slows_the_move_down() -> None:
+    """Kafka's p99 includes the slowest seconds of the last minutes, so the law keeps more distance from the objective."""
+    [step], [reservoir] = (
+        measure(2, only=["decommission"], ours_alone=True, p99_source=source)
+        for source in (P99Source.STEP, P99Source.RESERVOIR)
+    )
+    assert reservoir["ratio_to_optimum"] > 1.2 * step["ratio_to_optimum"]
+    assert reservoir["slo_violation_ratio_1s"] < step["slo_violation_ratio_1s"]
