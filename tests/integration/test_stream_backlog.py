@@ -37,7 +37,7 @@ from streaming.sources import Feed, kafka_ids
 LAB = LabSpec(brokers=1)
 TOPICS = Topics.with_prefix("rheostat")
 HISTORY_S, EVERY_S, NODES = 600, 5, (1, 2, 3)
-TIME_S_MAX = 120.0
+TIME_S_MAX = 200.0
 PROBE_BYTES = 200
 
 

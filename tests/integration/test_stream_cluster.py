@@ -50,7 +50,7 @@ class Standalone:
     def start_master(self) -> Running:
         port = self.url.rpartition(":")[2]
         master = self._start("master", "org.apache.spark.deploy.master.Master", "--port", port)
-        until(lambda: "New state: ALIVE" in master.said(), 30, "the master is up")
+        until(lambda: "New state: ALIVE" in master.said(), 90, "the master is up")
         return master
 
     def start_worker(self, name: str, *first_jars: Path) -> Running:
@@ -89,7 +89,7 @@ def master(standalone: Standalone, workers: list[Running]) -> str:
     """The URL of a Spark cluster with both workers."""
     master = standalone.start_master()
     workers += [standalone.start_worker(f"worker-{i}") for i in range(WORKERS)]
-    until(lambda: master.said().count("Registering worker") == WORKERS, 30, "the workers have come")
+    until(lambda: master.said().count("Registering worker") == WORKERS, 90, "the workers have come")
     return standalone.url
 
 
@@ -100,7 +100,7 @@ def test_pipeline_runs_on_executors_without_rheostat_installed(
         write_records_with_bad_headers(lab.kafka_settings(), [fed.topics.metrics])
         command = (*RHEOSTAT, "stream", "--config", fed.config, "--master", master)
         with running(*command, log=tmp_path / "stream.log") as stream:
-            until(lambda: fed.has_both(0) or not stream.alive(), 60, "signals arrive")
+            until(lambda: fed.has_both(0) or not stream.alive(), 240, "signals arrive")
             executors = [one.name for i in range(WORKERS) for one in (tmp_path / f"worker-{i}").iterdir()]
             assert stream.alive()
             started = [
