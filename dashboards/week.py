@@ -54,10 +54,12 @@ def load() -> list[timeseries.Panel]:
             "Capacity, by broker and direction",
             "Traffic that a broker can carry by the settings (tuner.capacity), clients included; the line without a broker "
             "is for brokers that the settings do not name. Learned: the highest half-minute rate of clients and replication "
-            "with usual latency.",
+            "with usual latency. Link: the speed of the network interface in each direction, if node_exporter or Telegraf "
+            "reports it.",
             BYTES_PER_SECOND,
             query(per("broker, direction", TunerMetric.CAPACITY_BYTES), f"settings, {_DIRECTION}"),
             query(per("broker, direction", LearnMetric.CAPACITY), f"learned, {_DIRECTION}"),
+            query(per_broker(TunerMetric.LINK_SPEED_BYTES), f"link, {_BROKER}"),
         ).min(0),
         lines(
             "Forecast of client load, by broker",

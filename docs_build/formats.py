@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from streaming.formats import cruise_control, otlp_names, telegraf
 from streaming.formats.prometheus_names import METRICS
+from streaming.shared.contract import Metric
 from streaming.signal_fields import (
     BROKER_COUNTERS,
     BROKER_GAUGES,
@@ -49,7 +50,7 @@ def _otel_rules_have(sample: Sample) -> bool:
 
 # Heading of a column → whether the writer of this column sends a sample.
 _COLUMNS: Mapping[str, Callable[[Sample], bool]] = {
-    "`rheostat_json`": lambda _: True,
+    "`rheostat_json`": lambda sample: sample[0] != Metric.LINK_SPEED,  # The agents know nothing about the machine.
     "`telegraf_*`": _has(_telegraf_names(telegraf.FIELDS)),
     "Telegraf's own example": _has(_telegraf_names(_TELEGRAF_EXAMPLE)),
     "`prometheus_json`": _has(METRICS.values()),

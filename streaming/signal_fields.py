@@ -10,7 +10,8 @@ from streaming.shared.contract import MUTATION_REFUSED_FROM_VERSION, Metric
 
 SMOOTHED = "_smoothed"  # Suffix of a mean rate from Cruise Control's reporter; used only if a broker has no counter.
 
-# Field → sample name and labels. Labels "": the sample without labels; None: the sum over all labels; a tuple: the sum over these.
+# Field → sample name and labels. Labels "": the sample without labels; a tuple: the sum over these; None: the sum over all
+# labels, or the largest value of a gauge.
 Labels = str | tuple[str, ...] | None
 FieldSamples = dict[str, tuple[str, Labels]]
 
@@ -66,6 +67,7 @@ BROKER_GAUGES: FieldSamples = {
     **{f"{field}{SMOOTHED}": (name, "") for name, field in cruise_control.RATES.items()},
     "produce_mean": (Metric.TOTAL_TIME_MEAN, "request=Produce"),
     "log_dir_copied_bytes_per_s": (Metric.LOG_DIR_COPIED, ""),
+    "link_speed_bytes_per_s": (Metric.LINK_SPEED, None),
 }
 CONTROLLER_COUNTERS: FieldSamples = {
     "events_per_s": (Metric.EVENT_QUEUE_TIME_COUNT, ""),

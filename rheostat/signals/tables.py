@@ -279,6 +279,7 @@ SHEETS = {
             _column("leads", "leaders", _number),
             _column("metadata lag", "metadata_lag_ms", _ms),
             _column("log dirs copied", "log_dir_copied_bytes_per_s", _rate),
+            _column("link speed", "link_speed_bytes_per_s", _rate),
         ),
     ),
     "move": Sheet(

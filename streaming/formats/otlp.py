@@ -147,7 +147,7 @@ def _known_point(name: Column, metric: Column, point: Column, owner: Column, sou
         F.when(nanos > 0, F.floor(nanos / F.lit(1_000_000))).cast("long").alias("ts"),
         name.alias("n"),
         labels_of(name, lambda *names: _first_value(attributes, names)).alias("l"),
-        F.when(has_value & is_plausible(name, value), value).alias("v"),
+        F.when(has_value & is_plausible(name, F.lit(""), value), value).alias("v"),
         F.coalesce(own_value(HOST_ATTRIBUTES), owner.host).alias("host"),
         F.when(number.isNotNull() & value.isNull(), F.concat(F.lit("value is not a number: "), number))
         .when(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
-from streaming.formats.prometheus_names import METRICS
+from streaming.formats.prometheus_names import METRICS, METRICS_OF_MACHINES
 from streaming.shared.contract import Metric
 
 # Names of opentelemetry-java-contrib's jmx-scraper, the Java agent and the older gatherer. Keys include the selector.
@@ -27,5 +27,5 @@ OTEL_NAMES = MappingProxyType(
     }
 )
 # As in ``prometheus_names.METRICS``: the keys include the selector.
-NAMES = METRICS | OTEL_NAMES
+NAMES = {key: metric for key, metric in METRICS.items() if metric not in METRICS_OF_MACHINES} | OTEL_NAMES
 METRIC_NAMES = sorted({key.split("/")[0] for key in NAMES})

@@ -27,7 +27,7 @@ from streaming.formats.common import (
     node_of,
     scrape,
 )
-from streaming.formats.prometheus_names import SELECTORS, is_plausible, labels_of, metric_of
+from streaming.formats.prometheus_names import METRICS_OF_MACHINES, SELECTORS, is_plausible, labels_of, metric_of
 from streaming.shared.contract import NodeRole
 
 NODE_LABELS = ("broker_id", "node_id", "kafka_broker_id", "kafka_node_id")
@@ -129,7 +129,7 @@ def _scrape(text: Column, fields: Column, source: Source) -> Column:
             record.timestamp.isNotNull() & fields.ts.isNull(),
             F.concat(F.lit("timestamp is not in the form of RFC 3339: "), F.substring(record.timestamp, 1, 40)),
         )
-        .when(fields.node.isNull(), _no_node(fields.host))
+        .when(fields.node.isNull() & ~_is_of_machine(identified.metric), _no_node(fields.host))
     )
     role = F.try_element_at(labels, F.lit("role"))
     return scrape(
@@ -138,7 +138,10 @@ def _scrape(text: Column, fields: Column, source: Source) -> Column:
         node=fields.node,
         role=F.when(role.isin([role.value for role in NodeRole]), role),
         ts=fields.ts,
-        samples=F.when(identified["count"].isNull(), samples).otherwise(F.concat(samples, counts)),
+        # A machine without a broker may report too; that is no reason to refuse a record.
+        samples=F.when(fields.node.isNull() & _is_of_machine(identified.metric), F.array().cast(SAMPLES_TYPE))
+        .when(identified["count"].isNull(), samples)
+        .otherwise(F.concat(samples, counts)),
     )
 
 
@@ -146,8 +149,12 @@ def _samples(metric: Column, value: Column, labels: Column) -> Column:
     """Returns an array with the sample, or an empty one if the sample is not usable."""
     canonical = labels_of(metric, lambda *names: _first_label(labels, names))
     sample = F.struct(metric.alias("n"), canonical.alias("l"), value.alias("v"))
-    usable = metric.isNotNull() & canonical.isNotNull() & is_number(value) & is_plausible(metric, value)
+    usable = metric.isNotNull() & canonical.isNotNull() & is_number(value) & is_plausible(metric, canonical, value)
     return F.when(usable, F.array(sample)).otherwise(F.array().cast(SAMPLES_TYPE))
+
+
+def _is_of_machine(metric: Column) -> Column:
+    return F.coalesce(metric.isin(*METRICS_OF_MACHINES), F.lit(False))
 
 
 def _no_node(host: Column) -> Column:

@@ -9,6 +9,8 @@ these families:
     confluent     jmx-monitoring-stacks and Grafana Cloud's Kafka integration: a meter's Count has the bare name
     bitnami       attribute names at the end, total_ in place of a topic
 
+A series of node_exporter, the speed of a network interface, is about the broker's machine.
+
 Case is ignored, because lowercaseOutputName is a user's choice. A name is left out if it means something else in one of the
 families. Example: in jmx_exporter and Strimzi one name is the handlers' idle share since JVM start, which would hide an overload of
 minutes.
@@ -26,6 +28,7 @@ from types import MappingProxyType
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from streaming.formats import link_speeds
 from streaming.shared.contract import MUTATION_REFUSED_FROM_VERSION, Metric
 
 SELECTORS = ("quantile", "error", "resource")
@@ -123,11 +126,13 @@ def _families() -> Iterator[tuple[str, str]]:
     for name in ("requests_total", "requestspersec", "requestspersec_total", "requestspersec_count"):
         yield f"kafka_network_requestmetrics_{name}", Metric.REQUESTS_BY_VERSION
     yield Metric.MUTATIONS_REJECTED, Metric.MUTATIONS_REJECTED
+    yield Metric.LINK_SPEED, Metric.LINK_SPEED
     for name in ("errors_total", "errorspersec", "errorspersec_total", "errorspersec_count"):
         yield f"kafka_network_requestmetrics_{name}/THROTTLING_QUOTA_EXCEEDED", Metric.MUTATIONS_REJECTED
 
 
 METRICS: Mapping[str, str] = MappingProxyType(dict(_families()))
+METRICS_OF_MACHINES = frozenset({Metric.LINK_SPEED})  # The record's host need not be a broker.
 _DOUBLED_PREFIX = "kafka_server_kafka_"  # Older versions of Strimzi's reporter send it.
 
 
@@ -143,9 +148,8 @@ def metric_of(name: Column, selector: Column, metrics: Mapping[str, str] = METRI
         selector
     )
     # A look-up scans the whole table, so names that cannot be in it are not looked up.
-    return F.when(
-        F.startswith(lower, F.lit("kafka")), F.try_element_at(table, F.concat_ws("/", single_prefix, key_selector))
-    )
+    is_candidate = F.startswith(lower, F.lit("kafka")) | F.startswith(lower, F.lit("node_network_speed"))
+    return F.when(is_candidate, F.try_element_at(table, F.concat_ws("/", single_prefix, key_selector)))
 
 
 def labels_of(metric: Column, label: Callable[..., Column]) -> Column:
@@ -179,13 +183,23 @@ def labels_of(metric: Column, label: Callable[..., Column]) -> Column:
                 networkprocessor=label("networkprocessor", "networkProcessor", "network_processor"),
             ),
         )
+        .when(metric == Metric.LINK_SPEED, _pairs(device=label("device")))
         .otherwise("")
     )
 
 
-def is_plausible(metric: Column, value: Column) -> Column:
-    """Returns whether the value can be one of this metric, see ``IDLE_RATIO_MAX``."""
-    return F.when(metric == Metric.HANDLER_IDLE, value.between(0, IDLE_RATIO_MAX)).otherwise(F.lit(True))
+def is_plausible(metric: Column, labels: Column, value: Column) -> Column:
+    """Returns whether the value can be one of this metric; see ``IDLE_RATIO_MAX`` and ``link_speeds``.
+
+    Args:
+        labels: the canonical labels of the sample.
+    """
+    device = F.substring_index(labels, "device=", -1)
+    return (
+        F.when(metric == Metric.HANDLER_IDLE, value.between(0, IDLE_RATIO_MAX))
+        .when(metric == Metric.LINK_SPEED, link_speeds.is_usable(device, value))
+        .otherwise(F.lit(True))
+    )
 
 
 def _unquoted(name: Column) -> Column:

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from streaming.formats import link_speeds
 from streaming.formats.common import NO_NODE, SAMPLES_TYPE, Source, is_number, let, node_of, scrape
 from streaming.formats.prometheus_names import REQUESTS
 from streaming.shared.contract import MUTATION_REFUSED_FROM_VERSION, Metric, NodeRole
@@ -80,7 +81,12 @@ FIELDS: dict[str, dict[str, str]] = {
         "tokens": Metric.MUTATION_TOKENS,
         "throttle-time": Metric.MUTATION_THROTTLE_TIME,
     },
+    # Of Telegraf's plugins net and ethtool, in Mbit/s.
+    "net": {"speed": Metric.LINK_SPEED},
+    "ethtool": {"speed": Metric.LINK_SPEED},
 }
+# Kinds about the machine. The record's host need not be a broker.
+_MACHINE_KINDS = ("net", "ethtool")
 # Kind → label → tag, with labels in canonical order.
 _LABELS: dict[str, dict[str, str]] = {
     "request": {"request": "request"},
@@ -88,6 +94,8 @@ _LABELS: dict[str, dict[str, str]] = {
     "request_versions": {"request": "request", "version": "version"},
     "socket_server": {"listener": "listener", "networkprocessor": "networkProcessor"},
     "controller_mutation": {"client_id": "client-id", "user": "user"},
+    "net": {"device": "interface"},
+    "ethtool": {"device": "interface"},
 }
 # Kind → tag → accepted values; () accepts only metrics without that tag.
 _ACCEPTED_TAG_VALUES: dict[str, dict[str, tuple[str, ...]]] = {
@@ -157,7 +165,10 @@ def _refusal(reason: Column) -> Column:
 def _metric_scrapes(metrics: Column, reader: Reader, source: Source) -> Column:
     """Returns a scrape for each metric with samples; only the first refused scrape if there is one."""
     known = F.filter(metrics, lambda m: m["kind"] != "")
-    values = F.filter(F.transform(known, lambda m: _values(m, reader)), lambda v: F.size(v["samples"]) > 0)
+    values = F.filter(
+        F.transform(known, lambda m: _values(m, reader)),
+        lambda v: (F.size(v["samples"]) > 0) & (~v["is_of_machine"] | _node_of(v, source).isNotNull()),
+    )
     return let(F.transform(values, lambda v: _scrape(v, source)), _first_refused_or_all)
 
 
@@ -167,14 +178,14 @@ def _values(m: Column, reader: Reader) -> Column:
         F.coalesce(*[reader.tag(m, tag) for tag in _NODE_TAGS]).alias("node_text"),
         *[reader.tag(m, tag).alias(tag) for tag in (*_HOST_TAGS, "cluster", "role")],
         reader.time(m).alias("time"),
+        m["kind"].isin(*_MACHINE_KINDS).alias("is_of_machine"),
         _samples(m, reader).alias("samples"),
     )
 
 
 def _scrape(values: Column, source: Source) -> Column:
     """Returns the scrape of one metric, refused if its node or time is not known."""
-    # The agent's address has priority: one Telegraf on its own host may read the agents of many brokers.
-    node = F.coalesce(*[node_of(values["node_text"], values[tag], source) for tag in _HOST_TAGS])
+    node = _node_of(values, source)
     ts = time_ms(values["time"])
     reason = (
         F.when(
@@ -197,6 +208,12 @@ def _scrape(values: Column, source: Source) -> Column:
     )
 
 
+def _node_of(values: Column, source: Source) -> Column:
+    """Returns the node of a metric; NULL if it is not known."""
+    # The agent's address has priority: one Telegraf on its own host may read the agents of many brokers.
+    return F.coalesce(*[node_of(values["node_text"], values[tag], source) for tag in _HOST_TAGS])
+
+
 def _no_node(where: Column) -> Column:
     before, after = NO_NODE.split("{}")
     sender = F.when(where == "", "its sender, which names no host,").otherwise(where[0:200])
@@ -207,6 +224,11 @@ def _first_refused_or_all(scrapes_: Column) -> Column:
     """Returns only the first refused scrape, because one reject for a record is enough; all scrapes if none is refused."""
     refused = F.filter(scrapes_, lambda r: r["reason"].isNotNull())
     return F.when(F.exists(scrapes_, lambda r: r["reason"].isNotNull()), F.slice(refused, 1, 1)).otherwise(scrapes_)
+
+
+def _number(m: Column, field: str, name: str, reader: Reader) -> Column:
+    number = reader.number(m, field)
+    return number * link_speeds.BYTES_PER_MBIT if name == Metric.LINK_SPEED else number
 
 
 def _samples(m: Column, reader: Reader) -> Column:
@@ -223,10 +245,12 @@ def _samples(m: Column, reader: Reader) -> Column:
         ]
         labels = F.concat_ws(",", *pairs) if pairs else F.lit("")
         samples = [
-            F.struct(F.lit(name).alias("n"), labels.alias("l"), reader.number(m, field).alias("v"))
+            F.struct(F.lit(name).alias("n"), labels.alias("l"), _number(m, field, name, reader).alias("v"))
             for field, name in fields.items()
         ]
         matches = m["kind"] == kind
+        if kind in _MACHINE_KINDS:
+            matches &= link_speeds.is_usable(reader.tag(m, "interface"), samples[0]["v"])
         for tag, accepted in _ACCEPTED_TAG_VALUES.get(kind, {}).items():
             value = reader.tag(m, tag)
             matches &= F.coalesce(value.isin(list(accepted)), F.lit(False)) if accepted else value.isNull()

@@ -15,7 +15,8 @@ import org.apache.spark.unsafe.types.UTF8String;
  * Collects the samples of one scrape and turns them into rows (defined in streaming/entities.py).
  *
  * <p>Each sample is looked up once by its name. Of several samples with the same name and labels the last counts, for tenants the
- * first. Samples that are summed over labels are added up in a whole scrape, and kept separately in a partial one.
+ * first. Counters that are summed over labels are added up in a whole scrape, and kept separately in a partial one. Of a gauge with
+ * any labels the largest value counts.
  */
 final class Fold {
     /** Above any measured quantity. shared/contract/bounds.py and formats/common.py have the same limit. */
@@ -72,6 +73,11 @@ final class Fold {
         void gauge(int index, double value, boolean known) {
             gauges[index] = known && isNumber(value) ? value : Double.NaN;
             gaugePresent[index] = known;
+        }
+
+        /** Keeps the largest value of a gauge over its labels. */
+        void largest(int index, double value) {
+            gauge(index, gaugePresent[index] && gauges[index] > value ? gauges[index] : value, true);
         }
 
         /** Adds the value of one label to the sum of a counter. */
@@ -191,6 +197,12 @@ final class Fold {
         }
         if (slot.controllerCounter >= 0) {
             sum(controller, slot.controllerCounter, labels, value);
+        }
+        if (slot.brokerGauge >= 0) {
+            broker.largest(slot.brokerGauge, value);
+        }
+        if (slot.controllerGauge >= 0) {
+            controller.largest(slot.controllerGauge, value);
         }
     }
 

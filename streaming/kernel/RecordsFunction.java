@@ -54,7 +54,7 @@ final class RecordsFunction extends KernelFunction {
         Signal lagSignal = new Signal(tables, follower, span.windowMs, in.getBoolean(10));
         List<Object> records = new ArrayList<>();
         for (long endMs : span.due(rows, nowMs)) {
-            List<Row> history = history(rows, endMs, span.windowMs, kind);
+            List<Row> history = history(rows, endMs, span.windowMs, kind, tables.largest(kind));
             byte[] value = signal.value(history, endMs);
             if (value != null) {
                 records.add(record(entity.key(endMs), value));
@@ -98,8 +98,12 @@ final class RecordsFunction extends KernelFunction {
         }
     }
 
-    /** Returns the rows of the window in ascending order, one per scrape. */
-    private static List<Row> history(Row[] rows, long endMs, long windowMs, String kind) {
+    /**
+     * Returns the rows of the window in ascending order, one per scrape.
+     *
+     * @param largest by gauge: whether the largest value of a scrape counts instead of the last
+     */
+    private static List<Row> history(Row[] rows, long endMs, long windowMs, String kind, boolean[] largest) {
         List<Row> inside = new ArrayList<>(rows.length);
         Set<Long> times = new HashSet<>();
         for (Row row : rows) {
@@ -108,11 +112,11 @@ final class RecordsFunction extends KernelFunction {
                 times.add(row.ownMs);
             }
         }
-        return kind.equals("move") || times.size() == inside.size() ? inside : joinScrapes(inside);
+        return kind.equals("move") || times.size() == inside.size() ? inside : joinScrapes(inside, largest);
     }
 
     /** Joins rows of the same scrape, for formats with one record per metric and for records delivered twice. */
-    private static List<Row> joinScrapes(List<Row> rows) {
+    private static List<Row> joinScrapes(List<Row> rows, boolean[] largest) {
         // A sender's clock that was set back shows the same time twice; Kafka's time distinguishes the two scrapes.
         record ScrapeTime(long ownMs, long kafkaTimeSlot) {}
         Map<ScrapeTime, List<Row>> scrapes = new LinkedHashMap<>();
@@ -121,11 +125,11 @@ final class RecordsFunction extends KernelFunction {
             scrapes.computeIfAbsent(time, absent -> new ArrayList<>()).add(row);
         }
         List<Row> joined = new ArrayList<>(scrapes.size());
-        scrapes.values().forEach(parts -> joined.add(joinParts(parts)));
+        scrapes.values().forEach(parts -> joined.add(joinParts(parts, largest)));
         return joined;
     }
 
-    private static Row joinParts(List<Row> parts) {
+    private static Row joinParts(List<Row> parts, boolean[] largest) {
         if (parts.size() == 1) {
             return parts.get(0);
         }
@@ -140,7 +144,7 @@ final class RecordsFunction extends KernelFunction {
             atMs = Math.min(atMs, part.atMs);
             kindProven |= part.kindProven;
             counters = latest(counters, part.counters());
-            gauges = Signal.latest(gauges, part.gauges());
+            gauges = Signal.latest(gauges, part.gauges(), largest);
             if (part.sums() != null) {
                 sums.addAll(Arrays.asList(part.sums()));
             }

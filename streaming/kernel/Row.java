@@ -118,6 +118,29 @@ final class Row {
         return partitions;
     }
 
+    /** Returns whether the row has anything but these gauges. */
+    boolean hasOtherThan(boolean[] gaugeIndexes) {
+        decode();
+        if (lags != null || sums != null && sums.length > 0 || partitions != null && !partitions.isEmpty()) {
+            return true;
+        }
+        for (int i = 0; counters != null && i < counters.length; i++) {
+            if (counters[i] != ABSENT) {
+                return true;
+            }
+        }
+        boolean isEmpty = true;
+        for (int i = 0; i < gauges.length; i++) {
+            if (!Double.isNaN(gauges[i])) {
+                if (i >= gaugeIndexes.length || !gaugeIndexes[i]) {
+                    return true;
+                }
+                isEmpty = false;
+            }
+        }
+        return isEmpty;
+    }
+
     /** Null if the row has none. */
     Lags lags() {
         decode();

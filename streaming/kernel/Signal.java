@@ -44,9 +44,13 @@ final class Signal {
     /**
      * Returns the signal's JSON; null while the kind of the node is not certain.
      *
-     * @param history rows of the window in ascending order, one per scrape
+     * @param window rows of the window in ascending order, one per scrape
      */
-    byte[] value(List<Row> history, long endMs) {
+    byte[] value(List<Row> window, long endMs) {
+        List<Row> history = scrapesOfNode(window);
+        if (history.isEmpty()) {
+            return null;
+        }
         Row newest = history.get(history.size() - 1);
         Json out = new Json().open();
         switch (entity.kind) {
@@ -55,7 +59,7 @@ final class Signal {
                     return null;
                 }
                 head(out, history, newest, endMs);
-                broker(out, Rates.perSecond(history, tables.broker), gauges(history, newest));
+                broker(out, Rates.perSecond(history, tables.broker), gauges(window, newest));
                 step(out, history);
             }
             case "controller" -> {
@@ -63,7 +67,7 @@ final class Signal {
                     return null;
                 }
                 head(out, history, newest, endMs);
-                controller(out, Rates.perSecond(history, tables.controller), gauges(history, newest));
+                controller(out, Rates.perSecond(history, tables.controller), gauges(window, newest));
                 changes(out, history, "partitions");
                 changes(out, history, "topics");
             }
@@ -77,11 +81,20 @@ final class Signal {
             }
             case "tenant" -> {
                 head(out, history, newest, endMs);
-                tenant(out, gauges(history, newest));
+                tenant(out, gauges(window, newest));
             }
             default -> throw new IllegalStateException("an entity of kind " + entity.kind);
         }
         return out.close().toArray();
+    }
+
+    /**
+     * Returns the rows without those that have nothing but gauges whose largest value counts. Another program measures these about
+     * the machine, at other times, so they say nothing about the age or the number of the node's scrapes.
+     */
+    private List<Row> scrapesOfNode(List<Row> window) {
+        boolean[] largest = tables.largest(entity.kind);
+        return window.stream().filter(row -> row.hasOtherThan(largest)).toList();
     }
 
     private void head(Json out, List<Row> history, Row newest, long endMs) {
@@ -105,20 +118,23 @@ final class Signal {
     }
 
     /** Returns the latest valid value of each gauge. This also joins records of one metric each. */
-    private static double[] gauges(List<Row> history, Row newest) {
+    private double[] gauges(List<Row> history, Row newest) {
+        boolean[] largest = tables.largest(entity.kind);
         double[] latest = {};
         for (Row row : history) {
             if (newest.ownMs - row.ownMs < row.everyMs * GAUGE_INTERVALS) {
-                latest = latest(latest, row.gauges());
+                latest = latest(latest, row.gauges(), largest);
             }
         }
         return latest;
     }
 
-    static double[] latest(double[] older, double[] now) {
+    /** @param largest by gauge: whether the largest value counts instead of the latest */
+    static double[] latest(double[] older, double[] now, boolean[] largest) {
         double[] latest = Arrays.copyOf(now, Math.max(older.length, now.length));
         for (int i = 0; i < older.length; i++) {
-            if (i >= now.length || Double.isNaN(now[i])) {
+            boolean isUnknown = i >= now.length || Double.isNaN(now[i]);
+            if (isUnknown || i < largest.length && largest[i] && older[i] > now[i]) {
                 latest[i] = older[i];
             }
         }

@@ -42,7 +42,7 @@ final class Tables implements Serializable {
     final transient Map<String, Slot> single = new HashMap<>();
     /** Slots by name and labels. */
     final transient Map<String, Map<String, Slot>> labelled = new HashMap<>();
-    /** Slots of samples that are summed over their labels, by name. */
+    /** Slots of samples that are summed over their labels, by name. Of a gauge the largest counts. */
     final transient Map<String, Slot> summed = new HashMap<>();
 
     static Tables of(String text) {
@@ -80,6 +80,15 @@ final class Tables implements Serializable {
         assignSlots(controller, false);
         broker.provingSamples.forEach(name -> single.get(name).provesBroker = true);
         controller.provingSamples.forEach(name -> single.get(name).provesController = true);
+    }
+
+    /** Returns by gauge of a kind of entity whether the largest value counts instead of the latest. */
+    boolean[] largest(String kind) {
+        return switch (kind) {
+            case "broker" -> broker.largest;
+            case "controller" -> controller.largest;
+            default -> new boolean[0];
+        };
     }
 
     /** Returns the index of a gauge of a follower's lags. */
@@ -136,7 +145,10 @@ final class Tables implements Serializable {
         return numbers;
     }
 
-    /** A sample used by a signal. Summed over {@code summedLabels}, if given; else over all labels if labels are null. */
+    /**
+     * A sample used by a signal. Summed over {@code summedLabels}, if given; else over all labels if labels are null. Of a gauge the
+     * largest counts instead of the sum.
+     */
     record SampleName(String name, String labels, String[] summedLabels) {}
 
     /** Positions of a sample in the rows of brokers and controllers; -1 if it is not used there. */
@@ -180,6 +192,8 @@ final class Tables implements Serializable {
     static final class NodeTable {
         final SampleName[] counters;
         final SampleName[] gauges;
+        /** By gauge: whether the largest value over its labels counts. */
+        final boolean[] largest;
         /** Names of unlabelled samples that only this kind of node has; they prove the kind. */
         final List<String> provingSamples;
         /** Totals, which follow the measured counters: a mean (gauge) times a count (counter). */
@@ -201,6 +215,10 @@ final class Tables implements Serializable {
         NodeTable(JsonNode table) {
             counters = samples(table.get("counters"));
             gauges = samples(table.get("gauges"));
+            largest = new boolean[gauges.length];
+            for (int i = 0; i < gauges.length; i++) {
+                largest[i] = gauges[i].labels == null && gauges[i].summedLabels == null;
+            }
             provingSamples = List.of(texts(table.get("proving_samples")));
             totalFactorGauges = numbers(table.get("total_factor_gauges"));
             totalFactorCounters = numbers(table.get("total_factor_counters"));

@@ -410,6 +410,9 @@ class TunerMetric:
     CAPACITY_BYTES = _gauge("rheostat_capacity_bytes_per_second", unit=Unit.BYTES_PER_SECOND, labels=_DIRECTION,
         meaning="A broker's network capacity in bytes/s (tuner.capacity); the series with an empty broker is for brokers that "
         "the settings do not name.")
+    LINK_SPEED_BYTES = _gauge("rheostat_link_speed_bytes_per_second", unit=Unit.BYTES_PER_SECOND, labels=_BROKER,
+        meaning="Speed of the broker's fastest network interface in bytes/s, as node_exporter or Telegraf reports it; absent for a "
+        "broker without these metrics.")
     UNDER_MIN_ISR = _gauge("rheostat_under_min_isr_partitions", unit=Unit.COUNT, labels=_BROKER,
         meaning="Partitions led by this broker with fewer in-sync replicas than min.insync.replicas; with more than a hundred "
         "brokers, only brokers with such partitions.")

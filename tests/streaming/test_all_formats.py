@@ -292,7 +292,12 @@ def test_formats_values_in_separate_records_are_combined(told: Any, field: str, 
 
 
 def test_formats_reference_signal_has_every_field(told: Any) -> None:
-    not_kafka_s = {"leader_rate_bytes_per_s", "follower_rate_bytes_per_s", "replica_lag_sum_messages"}
+    not_kafka_s = {
+        "leader_rate_bytes_per_s",
+        "follower_rate_bytes_per_s",
+        "replica_lag_sum_messages",
+        "link_speed_bytes_per_s",
+    }
     for kind, which in KINDS.values():
         found = fields_of(told[0], kind, "rheostat_json", **which)
         assert {k for k, v in found.items() if v is None} - set(which) <= not_kafka_s

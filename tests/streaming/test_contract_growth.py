@@ -40,6 +40,7 @@ ADDED = [
     ("broker", "step_network_out_bytes_per_s"),
     ("move", "recovering_bytes"),
     ("broker", "log_dir_copied_bytes_per_s"),
+    ("broker", "link_speed_bytes_per_s"),
     ("controller", "create_mean_ms"),
     ("controller", "delete_mean_ms"),
     ("controller", "metadata_records_per_s"),

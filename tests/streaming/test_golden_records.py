@@ -23,8 +23,9 @@ from streaming.shared.contract import BrokerSignal, ControllerSignal, Metric, Th
 
 GOLDEN = Path(__file__).parent / "golden"
 BROKERS, CONTROLLER = (1, 2), 100
-# A lab without moves between log directories, refusals and quotas has no values of these.
+# A lab without link speeds, moves between log directories, refusals and quotas has no values of these.
 NOT_MEASURED = {
+    Metric.LINK_SPEED,
     Metric.LOG_DIR_COPIED,
     Metric.MUTATIONS_REJECTED,
     Metric.MUTATION_RATE,

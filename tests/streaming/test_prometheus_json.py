@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 import yaml
+from prometheus_client.parser import text_string_to_metric_families
 from pyspark.sql import Row, SparkSession
 
 from streaming.formats import prometheus_json
 from streaming.formats.common import NO_NODE, RAW, SCRAPE_TYPE, Source, table
-from streaming.formats.prometheus_names import METRICS
+from streaming.formats.prometheus_names import METRICS, METRICS_OF_MACHINES
 from streaming.shared.contract import Metric
 
 AT = "2026-11-21T13:00:05Z"
@@ -59,14 +60,15 @@ def samples_of_rows(rows: list[Row]) -> dict[tuple[str, str], float]:
 def test_metrics_table_maps_every_contract_name_to_itself() -> None:
     ours = {v for k, v in vars(Metric).items() if not k.startswith("_") and v.startswith("kafka_")}
     assert {name for name in ours if METRICS.get(name) != name} == set()
-    assert set(METRICS.values()) == ours
+    assert set(METRICS.values()) == ours | {Metric.LINK_SPEED}
 
 
 def test_jmx_exporter_rules_yield_every_contract_name() -> None:
     """Parts of a rule's name come from the MBean, so each contract name is matched against the rules."""
     rules = yaml.safe_load((COLLECTORS / "jmx-exporter.yaml").read_text())["rules"]
     templates = [re.sub(r"\$\d", r"\\w+", rule["name"]).lower() for rule in rules]
-    ours = {name for name in METRICS.values() if not any(re.fullmatch(template, name) for template in templates)}
+    names = set(METRICS.values()) - METRICS_OF_MACHINES
+    ours = {name for name in names if not any(re.fullmatch(template, name) for template in templates)}
     assert ours == set()
 
 
@@ -220,6 +222,44 @@ def test_scrapes_foreign_record_is_skipped_without_reject(spark: SparkSession) -
     assert {case: rows for case, rows in parsed(spark, NOT_OURS).items() if rows} == {}
 
 
+def test_scrapes_read_speeds_of_physical_interfaces_only(spark: SparkSession) -> None:
+    """As node_exporter reports them: without the broker's id, at another port, and -125000 for an unknown speed."""
+    speeds = {
+        "eth0": "1.25e+08", "enp0s31f6": "3.125e+09", "bond0": "2.5e+09", "bond0.100": "2.5e+09", "ib0": "2.5e+10",
+        "lo": "1.25e+09", "veth1a2b": "1.25e+09", "docker0": "1.25e+09", "br-4f": "1.25e+09", "tap0": "1.25e+06",
+        "eth1": "-125000", "eth2": "0", "eth3": "1.25e+06", "eth4": "5.36870911875e+14", "eth5": "NaN", "": "1.25e+08",
+    }  # fmt: skip
+    labels = {"instance": "kafka-2.example.com:9100", "job": "node"}
+    values = {
+        device: sample(Metric.LINK_SPEED, speed, {**labels, "device": device}) for device, speed in speeds.items()
+    }
+    found = {device: rows for device, rows in parsed(spark, values).items() if rows}
+    assert {device: samples_of_rows(rows) for device, rows in found.items()} == {
+        device: {(Metric.LINK_SPEED, f"device={device}"): float(speeds[device])}
+        for device in ("eth0", "enp0s31f6", "bond0", "bond0.100", "ib0")
+    }
+    assert {row.node for rows in found.values() for row in rows} == {2}
+
+
+def test_recorded_output_of_node_exporter_has_the_speed_of_its_physical_interface(spark: SparkSession) -> None:
+    """The records are made of the recorded text as prometheus-kafka-adapter makes them."""
+    text = (Path(__file__).parent / "golden" / "node-exporter.txt").read_text()
+    series = [one for family in text_string_to_metric_families(text) for one in family.samples]
+    labels = {"instance": "kafka-2.example.com:9100", "job": "node"}
+    values = {str(one): sample(one.name, f"{one.value:g}", {**labels, **one.labels}) for one in series}
+    rows = [row for found in parsed(spark, values).values() for row in found]
+    assert samples_of_rows(rows) == {(Metric.LINK_SPEED, "device=eth0"): 1.25e9}
+    assert len(series) == 7
+
+
+def test_scrapes_skip_the_speeds_of_machines_without_a_broker(spark: SparkSession) -> None:
+    other = {"instance": "db-1.example.com:9100", "device": "eth0"}
+    speed, kafka = (sample(name, "1.25e+08", other) for name in (Metric.LINK_SPEED, Metric.PARTITION_COUNT))
+    found = parsed(spark, {"speed": speed, "kafka": kafka})
+    assert found["speed"] == []
+    assert [row.reason for row in found["kafka"]] == [NO_NODE.format("db-1.example.com:9100")]
+
+
 # -- who and when -----------------------------------------------------------------------------------------------------
 
 
@@ -358,7 +398,13 @@ def test_remote_write_keeps_only_names_that_are_read(prometheus: Any) -> None:
     ]
     names = {key.split("/")[0] for key in METRICS} | {name for name, *_ in FAMILIES.values()}
     assert {name for name in names if not re.fullmatch(kept, name)} == set()
-    others = ["up", "jvm_memory_bytes_used", "kafka_log_log_size", "kafka_server_brokertopicmetrics_messagesin_total"]
+    others = [
+        "up",
+        "node_network_up",
+        "jvm_memory_bytes_used",
+        "kafka_log_log_size",
+        "kafka_server_brokertopicmetrics_messagesin_total",
+    ]
     assert [name for name in others if re.fullmatch(kept, name)] == []
 
 

@@ -109,6 +109,7 @@ GAUGES: dict[str, Any] = {
     "leaders": Metric.LEADER_COUNT,
     "metadata_lag_ms": Metric.BROKER_METADATA_LAG,
     "log_dir_copied_bytes_per_s": Metric.LOG_DIR_COPIED,
+    "link_speed_bytes_per_s": (Metric.LINK_SPEED, "device=eth0"),
 }
 PRODUCE = "request=Produce"
 PRODUCED, PRODUCED_MS = (
@@ -644,6 +645,29 @@ def test_backlog_signals_are_marked_as_backlog(spark: SparkSession) -> None:
 def parts(at_s: float, node: int, *cuts: Samples) -> list[Record]:
     """Returns one scrape in several records with their own milliseconds, as some collectors send it."""
     return [changed(scrape(at_s, cut, node=node), ts=T0 + round(at_s * 1000) + 40 * i) for i, cut in enumerate(cuts)]
+
+
+def test_link_speed_is_that_of_the_fastest_interface(spark: SparkSession) -> None:
+    """Node 1 gets the speeds in its scrapes; node 2 in records of their own, a second later; node 3 in those alone."""
+    link = Metric.LINK_SPEED
+    speeds: Samples = {(link, "device=eth0"): 125e6, (link, "device=bond0"): 250e6, (link, "device=eth1"): 125e6}
+    own: list[Record] = []
+    others: list[Record] = []
+    for k in range(4):
+        t = 5 * k
+        client = {Metric.CLIENT_IN: 100.0 * t, Metric.PARTITION_COUNT: 1.0}
+        own += [scrape(t, client | speeds, node=1), scrape(t, client, node=2)]
+        if k < 3:
+            one_by_one = [{labels: speed} for labels, speed in speeds.items()]
+            others += at(t + 1, *(scrape(t + 1, one, node=node) for node in (2, 3) for one in one_by_one))
+    found = decoded(records(build([(raw(spark, [*own, *others]), OURS)], TOPICS), TOPICS.signals))
+    for node in (1, 2):
+        signal = newest(found, BrokerSignal, broker=node)
+        assert signal.link_speed_bytes_per_s == 250e6
+        # The speeds are no scrape of the broker.
+        assert (signal.sampled_at_ms, signal.samples) == (T0 + 15_000, 4)
+        assert (signal.client_in_bytes_per_s, signal.step_s) == (100.0, newest(found, BrokerSignal, broker=1).step_s)
+    assert {s.broker for s in found if isinstance(s, BrokerSignal)} == {1, 2}
 
 
 @pytest.mark.parametrize("every_s", [5, 10])

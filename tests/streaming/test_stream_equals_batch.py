@@ -110,6 +110,9 @@ class Node:
                 found[Metric.LAG_PARTITION, chance.choice((named, labels))] = chance.randrange(500)
                 found[Metric.LAG_PARTITION_END_OFFSET, labels] = self.counts[Metric.CLIENT_IN]
                 found[Metric.LAG_PARTITION_SIZE, labels] = chance.randrange(10**9)
+        for device in ("eth0", "bond0"):
+            if chance.random() < 0.6:
+                found[Metric.LINK_SPEED, f"device={device}"] = chance.choice((125.0, 1250.0)) * MB
         for tenant in ("user=u", "client_id=a%2Cb,user=u"):
             if chance.random() < 0.5:
                 found[Metric.MUTATION_TOKENS, tenant] = chance.randrange(-50, 50)

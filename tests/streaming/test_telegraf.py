@@ -14,6 +14,7 @@ from streaming.formats.common import NO_NODE, RAW, SCRAPE_TYPE, Format, Source, 
 from streaming.shared.contract import Metric
 
 T0 = 1_700_000_010_123
+MACHINE_KINDS = ("net", "ethtool")
 SOURCE = Source("main", {"kafka-2.example.com": 2, "10.0.0.9:8081": 3, "kafka-4": 4})
 TAGS = {"broker_id": "7", "host": "kafka-7"}
 
@@ -53,7 +54,8 @@ def dumped(values: Mapping[str, Any]) -> dict[str, bytes | None]:
 def test_fields_table_maps_every_contract_name_once() -> None:
     mapped = [name for fields in telegraf.FIELDS.values() for name in fields.values()]
     wanted = {v for k, v in vars(Metric).items() if not k.startswith("_") and v.startswith("kafka_")}
-    assert sorted(mapped) == sorted(wanted)
+    # Two plugins report the speed of an interface.
+    assert sorted(mapped) == sorted([*wanted, Metric.LINK_SPEED, Metric.LINK_SPEED])
 
 
 def test_scrapes_mapped_field_has_contract_name_and_labels(spark: SparkSession) -> None:
@@ -74,10 +76,12 @@ def test_scrapes_mapped_field_has_contract_name_and_labels(spark: SparkSession) 
     records = {
         kind: metric(f"kafka_{kind}", dict.fromkeys(fields, 1.5), TAGS | tags.get(kind, {}))
         for kind, fields in telegraf.FIELDS.items()
+        if kind not in MACHINE_KINDS
     }
     expected = {
         kind: [{(name, labels.get(kind, "")): 1.5 for name in fields.values()}]
         for kind, fields in telegraf.FIELDS.items()
+        if kind not in MACHINE_KINDS
     }
     influx = {kind: line(record) for kind, record in records.items()}
 
@@ -86,6 +90,31 @@ def test_scrapes_mapped_field_has_contract_name_and_labels(spark: SparkSession) 
         assert {kind: [samples(row) for row in rows] for kind, rows in found.items()} == expected
         assert {(r.reason, r.cluster, r.node, r.role, r.ts) for rows in found.values() for r in rows} == {
             (None, "main", 7, None, T0)
+        }
+
+
+def test_scrapes_read_speeds_of_physical_interfaces_only(spark: SparkSession) -> None:
+    """Telegraf's plugins net and ethtool report Mbit/s: -1, or the largest 32-bit integer, for an unknown speed."""
+    host = {"host": "kafka-4"}
+    records = {
+        "eth0": metric("net", {"bytes_recv": 3284081640, "speed": 1000}, host | {"interface": "eth0"}),
+        "bond0": metric(
+            "prod_ethtool", {"interface_up": True, "rx_bytes": 7, "speed": 20_000, "duplex": 1},
+            host | {"interface": "bond0", "driver": "bonding"},
+        ),
+        "all": metric("net", {"ip_forwarding": 2, "tcp_rtomin": 200}, host | {"interface": "all"}),
+        "docker0": metric("net", {"bytes_recv": 1, "speed": 10_000}, host | {"interface": "docker0"}),
+        "eth1": metric("net", {"bytes_recv": 1, "speed": -1}, host | {"interface": "eth1"}),
+        "eth2": metric("ethtool", {"interface_up": False, "speed": 4294967295}, host | {"interface": "eth2"}),
+        "no interface": metric("net", {"speed": 1000}, host),
+        "another machine": metric("net", {"speed": 1000}, {"host": "db-1", "interface": "eth0"}),
+    }  # fmt: skip
+    influx = {name: line(record) for name, record in records.items()}
+    for format_, values in ((telegraf_json.scrapes, dumped(records)), (telegraf_influx.scrapes, influx)):
+        found = {name: rows for name, rows in parsed(spark, format_, values).items() if rows}
+        assert {name: [(row.reason, row.node, samples(row)) for row in rows] for name, rows in found.items()} == {
+            "eth0": [(None, 4, {(Metric.LINK_SPEED, "device=eth0"): 125e6})],
+            "bond0": [(None, 4, {(Metric.LINK_SPEED, "device=bond0"): 2.5e9})],
         }
 
 

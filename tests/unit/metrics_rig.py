@@ -293,7 +293,7 @@ def _broker(broker: int, now_ms: int) -> BrokerSignal:
         CLUSTER, broker, now_ms + 1_000, now_ms - 2_000, 6, 1.0,
         leader_throttled_bytes_per_s=9.5 * MB, follower_throttled_bytes_per_s=6.0 * MB,
         client_in_bytes_per_s=20.0 * MB, client_out_bytes_per_s=30.0 * MB,
-        produce_p99_ms=9.0, produce_mean_ms=2.5, isr_shrinks_per_s=0.1, under_min_isr_partitions=1.0, partitions=600.0,
+        produce_p99_ms=9.0, produce_mean_ms=2.5, isr_shrinks_per_s=0.1, under_min_isr_partitions=1.0, partitions=600.0, link_speed_bytes_per_s=125.0 * MB,
     )  # fmt: skip
 
 

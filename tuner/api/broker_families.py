@@ -65,6 +65,8 @@ def _traffic_families(fresh: Signals, labels: Labels) -> Iterator[Metric]:
     yield metric_family(TunerMetric.THROTTLED_BYTES, by_direction("leader", "follower", throttled))
     traffic = ((b, s.client_in_bytes_per_s, s.client_out_bytes_per_s) for b, s in fresh.items())
     yield metric_family(TunerMetric.CLIENT_BYTES, by_direction("in", "out", traffic))
+    speeds = by_broker((b, s.link_speed_bytes_per_s) for b, s in fresh.items())
+    yield metric_family(TunerMetric.LINK_SPEED_BYTES, speeds)
     yield metric_family(
         TunerMetric.UNDER_MIN_ISR, nonzero_values(by_broker((b, s.under_min_isr_partitions) for b, s in fresh.items()))
     )

@@ -86,7 +86,7 @@ def capacity_rows(snapshot: StatusSnapshot, inputs: OutlookInputs) -> list[dict[
     rows = []
     for broker in busiest[:CAPACITY_ROWS_MAX]:
         signal = signals.get(broker)
-        capacity, source = known_capacity(inputs, broker, now_ms)
+        capacity, source = known_capacity(inputs, broker, signal, now_ms)
         rows.append(
             {
                 "broker": broker,
@@ -101,19 +101,30 @@ def capacity_rows(snapshot: StatusSnapshot, inputs: OutlookInputs) -> list[dict[
     return rows
 
 
-def known_capacity(inputs: OutlookInputs, broker: int, now_ms: int) -> tuple[Capacity | None, str]:
-    """Returns the capacity of a broker with its source and age; without one, the reason."""
+def known_capacity(
+    inputs: OutlookInputs, broker: int, signal: BrokerSignal | None, now_ms: int
+) -> tuple[Capacity | None, str]:
+    """Returns the capacity of a broker with its source and age; without one, the reason.
+
+    A capacity that moves have proven precedes the speed of the link, as disks may be slower.
+    """
     store = inputs.store
     if (configured := store.capacity_by_broker.get(broker, store.capacity)) is not None:
         return configured, "tuner.capacity"
+    speed = signal.link_speed_bytes_per_s if signal is not None else None
     profile: BrokerProfile | None = inputs.weeks.profiles.get(broker)
+    learned = [] if profile is None else [c for c in (profile.capacity_in, profile.capacity_out) if c is not None]
+    if len(learned) == 2:
+        oldest_s = max(0.0, (now_ms - min(capacity.seen_at_ms for capacity in learned)) / 1000)
+        text = f"learned, seen {span_text(oldest_s)} ago"
+        if speed is not None:
+            text += f"; the link carries {rate_text(speed)}"
+        return Capacity(learned[0].bytes_per_s, learned[1].bytes_per_s), text
+    if speed is not None:
+        return Capacity(speed, speed), "speed of the link, from the metrics of the machine; disks may be slower"
     if profile is None:
         return None, "unknown, because `rheostat learn` has published no profile, and `tuner.capacity` is not set"
-    learned = [capacity for capacity in (profile.capacity_in, profile.capacity_out) if capacity is not None]
-    if len(learned) < 2:
-        return None, "unknown, because it is learned during moves, and no move has been measured long enough"
-    oldest_s = max(0.0, (now_ms - min(capacity.seen_at_ms for capacity in learned)) / 1000)
-    return Capacity(learned[0].bytes_per_s, learned[1].bytes_per_s), f"learned, seen {span_text(oldest_s)} ago"
+    return None, "unknown, because it is learned during moves, and no move has been measured long enough"
 
 
 def fetcher_rows(snapshot: StatusSnapshot) -> tuple[list[dict[str, Any]], str]:
@@ -237,7 +248,7 @@ def _headroom_text(snapshot: StatusSnapshot, inputs: OutlookInputs) -> str:
         return "The bandwidth that clients leave is unknown, because no cycle has ended yet."
     left: dict[int, float] = {}
     for broker, signal in observation.broker_signals.items():
-        capacity, _ = known_capacity(inputs, broker, observation.now_ms)
+        capacity, _ = known_capacity(inputs, broker, signal, observation.now_ms)
         if capacity is not None and signal.client_in_bytes_per_s is not None:
             used = signal.client_in_bytes_per_s + (signal.replication_in_bytes_per_s or 0.0)
             left[broker] = max(0.0, TOLD_CAPACITY_RATIO * capacity.in_bytes_per_s - used)

@@ -9,6 +9,7 @@ from streaming.shared.contract import Side
 from tuner.control.throttle.objective import Objective
 from tuner.core.cluster import Observation
 from tuner.core.latency_limit import LatencyLimit
+from tuner.core.link_limit import LinkSource
 
 
 def latency_limits(objective: Objective | None, observation: Observation | None) -> Mapping[int, LatencyLimit]:
@@ -38,9 +39,10 @@ def link_limit_json(broker: int, observation: Observation | None) -> dict[str, A
     limits = {side: limit for side, limit in found_limits.items() if limit is not None}
     if not limits:
         return None
-    is_configured = all(limit.capacity_bytes_per_s is not None for limit in limits.values())
+    sources = {limit.source for limit in limits.values()}
     return {
         "in_bytes_per_s": limits[Side.FOLLOWER].bytes_per_s if Side.FOLLOWER in limits else None,
         "out_bytes_per_s": limits[Side.LEADER].bytes_per_s if Side.LEADER in limits else None,
-        "source": "settings" if is_configured else "learned",
+        # Directions with different sources: the latency of the clients limits at least one of them.
+        "source": sources.pop().value if len(sources) == 1 else LinkSource.LEARNED.value,
     }

@@ -112,8 +112,9 @@ class LinkLimitBody(BaseModel):
 
     in_bytes_per_s: float | None
     out_bytes_per_s: float | None
-    source: Literal["settings", "learned"] = Field(
-        description="settings: tuner.capacity; learned: from the clients' latency"
+    source: Literal["settings", "link", "learned"] = Field(
+        description="settings: tuner.capacity; link: the speed of the link, from the metrics of the machine; learned: from the "
+        "clients' latency"
     )
 
 

@@ -48,12 +48,11 @@ class BaselineBody(BaseModel):
 
 class WeekCapacityBody(BaseModel):
     bytes_per_s: float
-    source: Literal["settings", "learned"] = Field(
-        description="settings: tuner.capacity; learned: the highest traffic of clients and replication with usual latency"
+    source: Literal["settings", "learned", "link"] = Field(
+        description="settings: tuner.capacity; learned: the highest traffic of clients and replication with usual latency; link: "
+        "the speed of the link, from the metrics of the machine"
     )
-    seen_at_ms: int | None = Field(
-        description="when this traffic was measured; null: the capacity is from the settings"
-    )
+    seen_at_ms: int | None = Field(description="when this traffic was measured; null: the capacity was not learned")
 
 
 class ChangeEventBody(BaseModel):

@@ -64,7 +64,9 @@ def _model_text(direction: str, forecast: LoadForecast) -> str | None:
     return f"{text}, and a forecast {_ERROR_HORIZON_H} h ahead was wrong by {rate_text(error)} on average"
 
 
-def capacity_text(profile: BrokerProfile | None, configured: Capacity | None, now_ms: int) -> str:
+def capacity_text(
+    profile: BrokerProfile | None, configured: Capacity | None, link_speed_bytes_per_s: float | None, now_ms: int
+) -> str:
     """Returns the capacity of both directions with its source and age."""
     if configured is not None:
         in_text, out_text = rate_text(configured.in_bytes_per_s), rate_text(configured.out_bytes_per_s)
@@ -73,13 +75,19 @@ def capacity_text(profile: BrokerProfile | None, configured: Capacity | None, no
     learned_texts = [
         _learned_text(name, capacity, now_ms) for name, capacity in learned.items() if capacity is not None
     ]
+    if not learned_texts and link_speed_bytes_per_s is not None:
+        return (
+            f"Speed of the link, from the metrics of the machine: {rate_text(link_speed_bytes_per_s)}. Disks may be slower; the "
+            "tuner learns that during moves, from the latency of clients."
+        )
+    link = "" if link_speed_bytes_per_s is None else f" The link carries {rate_text(link_speed_bytes_per_s)}."
     if not learned_texts:
         return (
             "Capacity: not learned from the history yet. The tuner learns it during moves, from the latency of clients."
         )
     return (
         f"Learned capacity, the highest traffic of clients and replication together with usual latency: "
-        f"{', '.join(learned_texts)}."
+        f"{', '.join(learned_texts)}.{link}"
     )
 
 

@@ -63,6 +63,7 @@ def week_inputs(store: WeekStore, broker: int, now_ms: int, capacity: Capacity |
 def week_json(snapshot: StatusSnapshot, inputs: WeekInputs) -> dict[str, Any]:
     """Returns the week of one broker as JSON values."""
     week, profile = inputs.week, inputs.profile
+    speed = _link_speed(snapshot, inputs.broker)
     columns = week.columns if week is not None else {name: [] for name in WEEK_COLUMNS}
     return {
         "broker": inputs.broker,
@@ -78,9 +79,9 @@ def week_json(snapshot: StatusSnapshot, inputs: WeekInputs) -> dict[str, Any]:
         "forecast_text": week_texts.forecast_text(profile, inputs.now_ms),
         "baseline": _baseline_json(snapshot, inputs),
         "latency_limit": latency_limit_json(snapshot.latency_limits.get(inputs.broker)),
-        "capacity_in": _capacity_json(inputs, "in"),
-        "capacity_out": _capacity_json(inputs, "out"),
-        "capacity_text": week_texts.capacity_text(profile, inputs.capacity, inputs.now_ms),
+        "capacity_in": _capacity_json(inputs, "in", speed),
+        "capacity_out": _capacity_json(inputs, "out", speed),
+        "capacity_text": week_texts.capacity_text(profile, inputs.capacity, speed, inputs.now_ms),
         "link_limit": link_limit_json(inputs.broker, snapshot.observation),
         "rate_bytes_per_s_max": snapshot.cycle.result.limits.rate_bytes_per_s_max,
         "events": [_event_json(event) for event in inputs.events],
@@ -157,17 +158,25 @@ def _baseline_json(snapshot: StatusSnapshot, inputs: WeekInputs) -> dict[str, An
     }
 
 
-def _capacity_json(inputs: WeekInputs, direction: str) -> dict[str, Any] | None:
-    """Returns the capacity of one direction, from the settings or else as learned."""
+def _link_speed(snapshot: StatusSnapshot, broker: int) -> float | None:
+    """Returns the speed (bytes/s) of the broker's link, from the metrics of its machine; None: not known."""
+    signals = snapshot.observation.broker_signals if snapshot.observation is not None else {}
+    return signals[broker].link_speed_bytes_per_s if broker in signals else None
+
+
+def _capacity_json(inputs: WeekInputs, direction: str, link_speed_bytes_per_s: float | None) -> dict[str, Any] | None:
+    """Returns the capacity of one direction: from the settings, else as learned, else the speed of the link."""
     if inputs.capacity is not None:
         configured = inputs.capacity.in_bytes_per_s if direction == "in" else inputs.capacity.out_bytes_per_s
         return {"bytes_per_s": configured, "source": "settings", "seen_at_ms": None}
-    if inputs.profile is None:
-        return None
-    learned: LearnedCapacity | None = inputs.profile.capacity_in if direction == "in" else inputs.profile.capacity_out
-    if learned is None:
-        return None
-    return {"bytes_per_s": learned.bytes_per_s, "source": "learned", "seen_at_ms": learned.seen_at_ms}
+    learned: LearnedCapacity | None = None
+    if inputs.profile is not None:
+        learned = inputs.profile.capacity_in if direction == "in" else inputs.profile.capacity_out
+    if learned is not None:
+        return {"bytes_per_s": learned.bytes_per_s, "source": "learned", "seen_at_ms": learned.seen_at_ms}
+    if link_speed_bytes_per_s is not None:
+        return {"bytes_per_s": link_speed_bytes_per_s, "source": "link", "seen_at_ms": None}
+    return None
 
 
 def _event_json(event: ChangeEvent) -> dict[str, Any]:

@@ -101,7 +101,9 @@ class TunerSettings(BaseModel):
         description="throttles continuously follow the clients' latency; off: only stalled moves are rescued",
     )
     capacity: CapacitySettings | None = Field(
-        default=None, description="bandwidth of the brokers; auto: it is learned from the clients' latency"
+        default=None,
+        description="bandwidth of the brokers; auto: it is learned from the clients' latency, up to the speed of the link if the "
+        "metrics have it",
     )
     schedule: tuple[ScheduleRule, ...] = Field(
         default=(),

@@ -113,6 +113,8 @@ class Metric:
     UNDER_MIN_ISR = "kafka_server_replicamanager_underminisrpartitioncount"
     PARTITION_COUNT = "kafka_server_replicamanager_partitioncount"
     LEADER_COUNT = "kafka_server_replicamanager_leadercount"
+    # Speed of a network interface of the broker's machine, bytes/s (label device=); the fastest one counts.
+    LINK_SPEED = "node_network_speed_bytes"
     BROKER_METADATA_LAG = "kafka_server_brokermetadatametrics_last_applied_record_lag_ms"
 
     # Controllers.

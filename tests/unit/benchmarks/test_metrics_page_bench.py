@@ -33,6 +33,8 @@ NOT_THERE = {
     "rheostat_webhook_queue_length", "rheostat_cruise_control_answers", "rheostat_cruise_control_movements_per_broker",
     "rheostat_cruise_control_decisions_total", "rheostat_partitions_without_preferred_leader",
     "rheostat_leadership_decisions_total",
+    # Neither node_exporter nor Telegraf reports link speeds.
+    "rheostat_link_speed_bytes_per_second",
     # No log directory is cordoned.
     "rheostat_cordoned_log_dirs",
 }  # fmt: skip

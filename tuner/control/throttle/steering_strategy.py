@@ -11,7 +11,7 @@ from tuner.control.throttle.deadline import DeadlineMiss, explain_deadline_miss
 from tuner.control.throttle.decision import AllowSteering, Reason
 from tuner.control.throttle.diagnosis.not_throttle_bound import BottleneckFinder, explain_unthrottled_stall
 from tuner.control.throttle.side_case import SideCase, ThrottledSide
-from tuner.core.cluster import side_name
+from tuner.core.cluster import Setpoint, side_name
 
 
 def allow_steering(
@@ -76,11 +76,16 @@ def _explain(
     rate = f"starts at {rate_text(throttled.setting.bytes_per_s)}"
     if setpoint is not None:
         rate = f"setpoint {rate_text(setpoint.bytes_per_s)}"
-    limit = setpoint.latency_limit if setpoint is not None else None
     return Reason.FOLLOWS_CLIENTS, (
         f"adjusted to the load of its clients, {rate}: {size_text(load.remaining_bytes)} remain, and steady-state replication "
-        f"takes {steady_state}" + (f"; {limit.text}" if limit is not None else "") + _deadline_text(case)
+        f"takes {steady_state}" + _limits_text(setpoint) + _deadline_text(case)
     )
+
+
+def _limits_text(setpoint: Setpoint | None) -> str:
+    """Returns the latency limit of the broker, and the speed of its link if this limits the rate."""
+    limits = (setpoint.latency_limit, setpoint.link_limit) if setpoint is not None else ()
+    return "".join(f"; {limit.text}" for limit in limits if limit is not None and limit.text)
 
 
 def _deadline_text(case: SideCase) -> str:

@@ -91,6 +91,20 @@ def test_capacity_is_told_with_its_source_and_age() -> None:
     assert week["capacity_text"] == "Capacity by tuner.capacity: 5.00 MB/s in, 6.00 MB/s out."
 
 
+def test_link_speed_is_the_capacity_until_one_is_learned() -> None:
+    rig = rig_with(None)
+    rig.cycle(brokers=[replace(broker_signal(1), link_speed_bytes_per_s=125 * MB)])
+    week = week_of(rig)
+    assert week["capacity_in"] == {"bytes_per_s": 125 * MB, "source": "link", "seen_at_ms": None}
+    assert week["capacity_text"].startswith(
+        "Speed of the link, from the metrics of the machine: 125 MB/s. Disks may be"
+    )
+    rig.weeks.profiles = {1: PROFILE}
+    week = week_of(rig)
+    assert week["capacity_in"]["source"] == "learned"
+    assert week["capacity_text"].endswith("The link carries 125 MB/s.")
+
+
 def test_outdated_profile_says_that_it_is_not_used() -> None:
     week = week_of(rig_with(replace(PROFILE, made_at_ms=NOW_MS - 4 * HOUR_MS)))
     assert "It is too old, so the tuner and plans do not use it" in week["forecast_text"]

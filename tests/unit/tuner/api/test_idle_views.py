@@ -61,11 +61,15 @@ def test_outlook_shows_capacity_with_source_and_age() -> None:
         2: broker_profile(CLUSTER, 2, NOW_MS),
         3: replace(broker_profile(CLUSTER, 3, NOW_MS), capacity_in=None),
     }
-    rig.cycle(cluster=live({}, moves=(), lists={}), memory=Memory(), signals=[], brokers=[broker_signal(1)])
+    fast = [replace(broker_signal(broker), link_speed_bytes_per_s=1250 * MB) for broker in (2, 3)]
+    rig.cycle(cluster=live({}, moves=(), lists={}), memory=Memory(), signals=[], brokers=[broker_signal(1), fast[0]])
     text = text_of(rig, "idle")
     assert "1 100 MB/s – 200 MB/s – 2.0 s ago tuner.capacity" in text
-    assert "2 110 MB/s – 900 MB/s – never learned, seen 1 d 2 h ago" in text
+    assert "learned, seen 1 d 2 h ago; the link carries 1.25 GB/s" in text
     assert "3 – – – – never unknown, because it is learned during moves" in text
+    rig.cycle(cluster=live({}, moves=(), lists={}), memory=Memory(), signals=[], brokers=fast)
+    text = text_of(rig, "idle")
+    assert "3 1.25 GB/s – 1.25 GB/s – 2.0 s ago speed of the link, from the metrics of the machine; disks may" in text
 
 
 def test_outlook_names_the_best_start() -> None:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from streaming.shared.contract import BrokerSignal, Side
 from tuner.control.throttle.objective import Capacity, ControlLimits, Mode, Objective
 from tuner.control.throttle.steering.allowed_utilisation import START_TOLD, resume_allowed, update_allowed
-from tuner.control.throttle.steering.headroom import DirectionLoad, update_load
+from tuner.control.throttle.steering.headroom import DirectionLoad, full_link_bytes_per_s, update_load
 from tuner.control.throttle.steering.latency_baseline import is_hardly_written, produce_p99_ms
 from tuner.control.throttle.steering.latest_step import StepRates, append_step_from_mean
 from tuner.control.throttle.steering.present_latency import PresentLatency, update_latency
@@ -60,6 +60,7 @@ class BrokerEstimate:
             limited by the latency of clients.
         is_capacity_configured: the capacity comes from the settings.
         signal_interval_s: seconds between the newest two signals.
+        link_speed_bytes_per_s: the speed of the broker's link, from the metrics of its machine; None: not known.
     """
 
     sampled_at_ms: int
@@ -71,14 +72,27 @@ class BrokerEstimate:
     allowed: Mapping[Side, float] = field(default_factory=dict)
     is_capacity_configured: bool = True
     signal_interval_s: float = _STEP_S_DEFAULT
+    link_speed_bytes_per_s: float | None = None
+
+    def link_bytes_per_s(self, side: Side) -> float | None:
+        """Returns the capacity of one direction in the settings, or else the speed of the link; None: neither is known."""
+        if self.capacity is None or not self.is_capacity_configured:
+            return self.link_speed_bytes_per_s
+        return self.capacity.out_bytes_per_s if side is Side.LEADER else self.capacity.in_bytes_per_s
 
     def link_limit(self, side: Side) -> LinkLimit | None:
         """Returns the rate (bytes/s) to which the law limits one direction, clients included; None: it knows no limit."""
         ratio = self.allowed.get(side)
         if self.capacity is None or ratio is None:
             return None
-        link = self.capacity.out_bytes_per_s if side is Side.LEADER else self.capacity.in_bytes_per_s
-        return LinkLimit(ratio * link, link if self.is_capacity_configured else None)
+        unit = self.capacity.out_bytes_per_s if side is Side.LEADER else self.capacity.in_bytes_per_s
+        if self.is_capacity_configured:
+            return LinkLimit(ratio * unit, unit)
+        if (speed := self.link_speed_bytes_per_s) is not None:
+            bound = full_link_bytes_per_s(speed, self.directions[side].network.newest or 0.0)
+            if bound <= ratio * unit:
+                return LinkLimit(bound, link_speed_bytes_per_s=speed)
+        return LinkLimit(ratio * unit)
 
 
 def update_estimate(
@@ -157,6 +171,7 @@ def update_estimate(
         allowed=allowed,
         is_capacity_configured=is_configured,
         signal_interval_s=interval_s,
+        link_speed_bytes_per_s=signal.link_speed_bytes_per_s,
     )
 
 

@@ -1,7 +1,7 @@
 """Computes how much of a broker's link replication may use without raising its clients' latency.
 
 The headroom is the allowed utilisation, which is learned from the latency (allowed_utilisation.py), minus the load. If clients
-hardly write, the headroom is a fixed share of the capacity in the settings; without such a capacity it is unlimited.
+hardly write, the headroom is a fixed share of the capacity in the settings, or of the link's speed; without both it is unlimited.
 
 Terms:
     load    bytes/s of everything except catch-up bytes: clients, and in-sync replication.
@@ -15,7 +15,7 @@ import math
 from tuner.control.throttle.objective import ControlLimits
 from tuner.core.value import value
 
-# A link that carries more than the capacity in the settings is larger than configured, but perhaps not by much.
+# A link that carries more than its known speed is faster, but perhaps not by much.
 _FULL_RATIO_MAX = 1.25
 
 
@@ -67,24 +67,26 @@ def headroom_bytes_per_s(
     allowed_utilisation: float | None,
     limits: ControlLimits,
     *,
-    is_configured: bool = True,
+    link_bytes_per_s: float | None,
 ) -> float:
     """Returns the catch-up rate (bytes/s) that this direction of the broker can carry now.
 
     Args:
-        capacity_bytes_per_s: the capacity of this direction.
+        capacity_bytes_per_s: the unit of ``allowed_utilisation``: the capacity in the settings, or the traffic measured first.
         load: its load.
         used_bytes_per_s: all traffic in this direction in the newest step, catch-up included; 0: not known.
-        allowed_utilisation: the allowed utilisation of the busier direction of the broker; None: clients hardly write.
+        allowed_utilisation: the allowed utilisation of the busier direction of the broker; infinite: not known; None: clients
+            hardly write, and the settings have a capacity.
         limits: the constants of the law.
-        is_configured: the capacity comes from the settings. Otherwise it is only the unit of the allowed utilisation, and a
-            broker to which clients hardly write has no known limit.
+        link_bytes_per_s: the capacity in the settings, or else the speed of the link; None: neither is known.
     """
-    if allowed_utilisation is None and not is_configured:
-        return math.inf
     allowed_ratio = limits.utilisation_max if allowed_utilisation is None else allowed_utilisation
-    if is_configured:
-        # More than the capacity in the settings is allowed only in the direction that has carried that much.
-        full_ratio = max(1.0, _FULL_RATIO_MAX * used_bytes_per_s / capacity_bytes_per_s)
-        allowed_ratio = min(allowed_ratio, full_ratio * limits.utilisation_max)
-    return max(0.0, allowed_ratio * capacity_bytes_per_s - forecast_bytes_per_s(load, limits))
+    allowed = allowed_ratio * capacity_bytes_per_s
+    if link_bytes_per_s is not None:
+        allowed = min(allowed, limits.utilisation_max * full_link_bytes_per_s(link_bytes_per_s, used_bytes_per_s))
+    return max(0.0, allowed - forecast_bytes_per_s(load, limits))
+
+
+def full_link_bytes_per_s(link_bytes_per_s: float, used_bytes_per_s: float) -> float:
+    """Returns what one direction of a link carries at most (bytes/s): its known speed, or more if it carries nearly that much."""
+    return max(link_bytes_per_s, _FULL_RATIO_MAX * used_bytes_per_s)

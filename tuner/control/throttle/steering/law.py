@@ -17,6 +17,7 @@ its minimum rate.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -224,7 +225,7 @@ def _ceiling(
 ) -> float:
     """Returns the rate that the headroom allows the side now, in bytes/s.
 
-    If neither a capacity nor a latency is known, a stalled side gets all that the operator allows, as without an objective. Without
+    If neither a capacity nor a latency is known, a stalled side gets all that the operator and the speed of the link allow. Without
     a signal of the side's moves the ceiling is the previous setpoint. Without the estimate or the capacity of the broker the
     headroom is unknown, and the ceiling is 0.
     """
@@ -233,15 +234,17 @@ def _ceiling(
         return before.setpoint.rate_bytes_per_s if before is not None else 0.0
     if estimate is None or inputs.capacity is None or other_load is None:
         return 0.0
-    if stalled and not inputs.is_capacity_configured and estimate.latency.p99_ms == 0.0:
-        return max_bytes_per_s
     used = estimate.directions[inputs.direction].network.newest or 0.0
+    allowed = estimate.allowed.get(inputs.direction)
+    has_no_latency = allowed is None or (stalled and estimate.latency.p99_ms == 0.0)
+    if has_no_latency and not inputs.is_capacity_configured:
+        allowed = math.inf
     room = headroom_bytes_per_s(
         inputs.capacity_bytes_per_s,
         other_load,
         used,
-        estimate.allowed.get(inputs.direction),
+        allowed,
         limits,
-        is_configured=inputs.is_capacity_configured,
+        link_bytes_per_s=estimate.link_bytes_per_s(inputs.direction),
     )
     return ceiling_bytes_per_s(room, inputs.in_sync_bytes_per_s, max_bytes_per_s, objective)

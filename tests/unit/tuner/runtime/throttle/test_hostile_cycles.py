@@ -79,7 +79,7 @@ def whole(rig: Rig, now_ms: int) -> list[bytes]:
             reassignment_in_bytes_per_s=4e6, reassignment_out_bytes_per_s=4e6, step_s=5.0, step_network_in_bytes_per_s=5e7,
             step_network_out_bytes_per_s=5e7, step_reassignment_in_bytes_per_s=4e6, step_reassignment_out_bytes_per_s=4e6,
             produce_mean_ms=3.0, fetch_p99_ms=9.0, request_handler_idle_ratio=0.8, metadata_lag_ms=100.0, isr_shrinks_per_s=0.0,
-            under_min_isr_partitions=0.0, partitions=100.0,
+            under_min_isr_partitions=0.0, partitions=100.0, link_speed_bytes_per_s=125e6,
         )
         for b in rig.signals.brokers.values()
     ]  # fmt: skip

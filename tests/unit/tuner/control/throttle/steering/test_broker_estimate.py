@@ -11,6 +11,7 @@ from tuner.control.throttle.objective import Capacity, ControlLimits, Mode, Obje
 from tuner.control.throttle.steering.broker_estimate import BrokerEstimate, update_estimate
 from tuner.core.broker_baseline import BrokerBaseline
 from tuner.core.latency_limit import LatencySource
+from tuner.core.link_limit import LinkSource
 from tuner.core.throttle_limits import MB
 
 LIMITS = ControlLimits()
@@ -142,6 +143,32 @@ def test_first_traffic_is_the_unit_without_a_capacity() -> None:
     assert (limit.bytes_per_s, limit.capacity_bytes_per_s) == (pytest.approx(90 * MB, rel=0.02), None)
     unmeasured = replace(signal(0), network_in_bytes_per_s=None, network_out_bytes_per_s=None)
     assert after(unmeasured, capacity=None).capacity is None
+
+
+def test_link_speed_limits_only_above_what_was_learned() -> None:
+    fast = [
+        replace(signal(at_s, p99_ms=5.0, used=110 * MB), link_speed_bytes_per_s=125 * MB) for at_s in range(0, 60, 5)
+    ]
+    limit = after(*fast, capacity=None).link_limit(Side.FOLLOWER)
+    assert limit is not None
+    assert (limit.source, limit.bytes_per_s) == (LinkSource.LINK, pytest.approx(1.25 * 110 * MB, rel=0.01))
+    assert limit.text == "the broker's link carries 125 MB/s, by the metrics of its machine"
+    slow_disk = [replace(each, produce_p99_ms=300.0) for each in fast]
+    limit = after(*slow_disk, capacity=None).link_limit(Side.FOLLOWER)
+    assert limit is not None
+    assert (limit.source, limit.text) == (LinkSource.LEARNED, "")
+    assert limit.bytes_per_s < 125 * MB
+
+
+def test_link_speed_expires_with_its_signal_and_yields_to_the_settings() -> None:
+    fast = [
+        replace(signal(at_s, p99_ms=5.0, used=110 * MB), link_speed_bytes_per_s=125 * MB) for at_s in range(0, 60, 5)
+    ]
+    gone = after(*fast, signal(60, p99_ms=5.0, used=110 * MB), capacity=None)
+    assert gone.link_bytes_per_s(Side.LEADER) is None
+    limit = after(*fast).link_limit(Side.LEADER)
+    assert limit is not None
+    assert (limit.source, after(*fast).link_bytes_per_s(Side.LEADER)) == (LinkSource.SETTINGS, 125 * MB)
 
 
 def test_clients_that_hardly_write_leave_no_limit() -> None:

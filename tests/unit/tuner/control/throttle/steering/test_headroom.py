@@ -77,10 +77,29 @@ def test_headroom_is_what_the_load_leaves_below_the_allowed_utilisation(
 ) -> None:
     """Of 100 MB/s clients use 40, with a spread of 4; 160 passed."""
     load = DirectionLoad(40 * MB, 4 * MB)
-    assert headroom_bytes_per_s(100 * MB, load, 160 * MB, allowed, LIMITS) == pytest.approx(headroom_mb * MB)
+    assert headroom_bytes_per_s(100 * MB, load, 160 * MB, allowed, LIMITS, link_bytes_per_s=100 * MB) == pytest.approx(
+        headroom_mb * MB
+    )
 
 
 def test_capacity_above_the_setting_counts_only_in_the_direction_that_used_it() -> None:
     load = DirectionLoad(40 * MB, 4 * MB)
-    unused = headroom_bytes_per_s(100 * MB, load, 60 * MB, 1.8, LIMITS)
-    assert unused == headroom_bytes_per_s(100 * MB, load, 0.0, None, LIMITS)
+    unused = headroom_bytes_per_s(100 * MB, load, 60 * MB, 1.8, LIMITS, link_bytes_per_s=100 * MB)
+    assert unused == headroom_bytes_per_s(100 * MB, load, 0.0, None, LIMITS, link_bytes_per_s=100 * MB)
+
+
+def test_link_speed_bounds_what_was_learned() -> None:
+    """The unit is 10 MB/s; clients use 40 of a link of 125 MB/s."""
+    load = DirectionLoad(40 * MB)
+
+    def room(allowed: float | None, used_mb: float, link_mb: float | None) -> float:
+        link = None if link_mb is None else link_mb * MB
+        return headroom_bytes_per_s(10 * MB, load, used_mb * MB, allowed, LIMITS, link_bytes_per_s=link) / MB
+
+    assert room(8.0, 60.0, 125.0) == pytest.approx(40.0), "a slow disk: the latency has taught 80 MB/s"
+    assert room(30.0, 60.0, 125.0) == pytest.approx(0.95 * 125 - 40)
+    assert room(30.0, 124.0, 125.0) == pytest.approx(0.95 * 1.25 * 124 - 40), (
+        "a wrong speed does not hold a link that carries more"
+    )
+    assert room(float("inf"), 60.0, 125.0) == pytest.approx(0.95 * 125 - 40)
+    assert room(float("inf"), 60.0, None) == float("inf")
