@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from kafka.admin import NewTopic
 from playwright.sync_api import Browser, expect
-from ui_kit import OPERATE_TOKEN, Seat, take_picture
+from ui_kit import OPERATE_TOKEN, Seat, check_views, take_picture
 
 from rheostat.lab.cluster import Lab, LabSpec
 from rheostat.lab.keeper import lab_config
@@ -110,7 +110,7 @@ def test_page_follows_a_plan_from_first_to_last_step(browser: Browser, tmp_path:
             lab.artifacts, lab.bootstrap_servers, "orders", rate_bytes_per_s=None, record_bytes=100_000,
             total_bytes=MEGABYTES * 1_000_000, properties=("batch.size=800000", "linger.ms=5"),
         ) as load:  # fmt: skip
-            load.wait(150)
+            load.wait(300)
         with (
             ProducerLoad(lab.artifacts, lab.bootstrap_servers, "orders", rate_bytes_per_s=150_000, record_bytes=5_000),
             measured(lab) as parts,
@@ -146,9 +146,12 @@ def test_page_follows_a_plan_from_first_to_last_step(browser: Browser, tmp_path:
             expect(brokers.page.locator("#brokers canvas").first).to_be_visible(timeout=30_000)
             take_picture(brokers.page, "page-brokers")
             take_picture(plans.page, "page-plans")
-            assert brokers.axe() == []
             assert plans.axe() == []
-            assert seats["page-wide-light"].axe() == []
+            check_views(
+                brokers,
+                f"http://127.0.0.1:{parts.port}",
+                {"/": "moving onto broker 3", "/moves": "at most 6 at a time"},
+            )
             parts.until("the plan has ended", lambda: parts.asked("/api/v1/plans") and not parts.plans(), 240)
             expect(shown).to_contain_text("No plan is active", timeout=30_000)
             expect(page.locator("#headline")).to_have_text("Nothing is moving.", timeout=30_000)

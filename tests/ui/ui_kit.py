@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from playwright.sync_api import Browser, ConsoleMessage, Error, Page
+from playwright.sync_api import Browser, ConsoleMessage, Error, Page, expect
 
 from tuner.api.auth import ApiRole, make_token
+from tuner.api.page_shells import VIEWS
 
 IMAGES = Path(__file__).resolve().parents[2] / "docs" / "images"
 AXE = (Path(__file__).parent / "vendor" / "axe-4.14.1.min.js").read_text(encoding="utf-8")
@@ -86,3 +87,19 @@ class Seat:
 
 
 OpenPage = Callable[..., Seat]
+
+
+def check_views(seat: Seat, address: str, texts: Mapping[str, str]) -> None:
+    """Opens each view, and checks that its parts are filled, that axe finds nothing, and that it fits the screen.
+
+    Args:
+        texts: by address of a view, a text that it has to show.
+    """
+    for view in VIEWS:
+        seat.page.goto(f"{address}{view.address}")
+        for part in view.parts:
+            if part != "idle":  # Empty while anything moves.
+                expect(seat.page.locator(f"#{part}")).not_to_be_empty(timeout=30_000)
+        expect(seat.page.locator("#main")).to_contain_text(texts.get(view.address, ""), timeout=30_000)
+        assert seat.axe() == [], view.title
+        assert seat.page.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{view.title} is too wide"
