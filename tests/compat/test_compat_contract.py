@@ -12,7 +12,7 @@ import kafka.errors
 import pytest
 from compat_kit import STRANGER
 from kafka.admin import NewTopic
-from lab_parts import rheostat, until
+from lab_parts import rheostat, until, wait_for_metadata
 
 from rheostat.lab.cluster import Lab
 from rheostat.lab.keeper import lab_config
@@ -179,6 +179,7 @@ def test_reassignment_is_throttled_listed_and_cancelled(cluster: Lab, topic: str
     with ReassignmentClient(cluster.kafka_settings(), "compat") as client:
         (move,) = client.reassignments()
         assert (move.topic, move.partition, move.adding, move.removing) == (topic, 0, (3,), (2,))
+        wait_for_metadata(cluster)
         lists = client.topic_configs([topic], LIST_KEYS.values())[topic]
         assert set(lists[LIST_KEYS[Side.LEADER]].split(",")) == {"0:1", "0:2"}
         assert lists[LIST_KEYS[Side.FOLLOWER]] == "0:3"
@@ -195,6 +196,7 @@ def test_reassignment_is_throttled_listed_and_cancelled(cluster: Lab, topic: str
             (topic, 0): None
         }
         until(lambda: not client.reassignments(), 20, "the move is rolled back")
+        wait_for_metadata(cluster)
         assert {s.partition: s.replicas for s in client.partitions([topic])}[0] == (1, 2)
         assert client.alter_reassignments({(topic, 1): [2, 3]}, allow_replication_factor_change=True) == {
             (topic, 1): None
@@ -205,6 +207,7 @@ def test_reassignment_is_throttled_listed_and_cancelled(cluster: Lab, topic: str
     reassign_partitions(cluster.node_artifacts, cluster.bootstrap_servers, target, "--cancel")
     with DefaultConfigClient(cluster.kafka_settings(), "compat") as client:
         until(lambda: own_rates(client) == {b: {} for b in BROKERS}, VISIBLE_S_MAX, "the tool removes its rates")
+        wait_for_metadata(cluster)
         assert client.topic_configs([topic], LIST_KEYS.values()) == {}
 
 
