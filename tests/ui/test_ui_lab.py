@@ -144,10 +144,10 @@ def test_operator_watches_a_real_rescue_and_pauses_it(browser: Browser) -> None:
                 until("and that all is taken back", shows("move_ended"), supervisor, 60)
                 assert [said for said in seat.wrong if "401" not in said] == []
                 assert OPERATE_TOKEN not in log.read_text(errors="replace")
-                seat.close()
                 supervisor.stop()
                 supervisor = Supervisor(children_for(config, dry_run=False), log_to=log)
                 _look_at_the_history(page, port, supervisor)
                 assert seat.axe() == []
+                seat.close()
             finally:
                 supervisor.stop()
