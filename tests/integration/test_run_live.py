@@ -112,7 +112,7 @@ def test_tuner_needs_little_memory_and_no_java(lab: Lab, tmp_path: Path, port: i
 
         assert max(rss) < RSS_BYTES_MAX
         assert tune.descendants() == []
-        until(lambda: answer(port, "readyz") == 503, 10, "nobody makes signals here, and it says so")
+        until(lambda: answer(port, "readyz") == 503, 10, "the tuner has no signals, and says so")
 
         assert tune.end(signal.SIGTERM, END_S_MAX) == 0
         assert "Traceback" not in tune.said()

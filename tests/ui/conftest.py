@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 import structlog
 from playwright.sync_api import Browser, expect, sync_playwright
-from ui_kit import TOKENS, WAIT_MS_MAX, OpenPage, Seat
+from ui_kit import TOKENS, WAIT_MS_MAX, OpenPage, open_pages
 
 from benchmarks.pages.tuner import SimulatedTuner
 from tuner.api.auth import Tokens
@@ -57,13 +57,5 @@ def guarded_tuner() -> Iterator[SimulatedTuner]:
 @pytest.fixture
 def open_page(browser: Browser) -> Iterator[OpenPage]:
     """Opens pages; at the end none may have had an error."""
-    seats: list[Seat] = []
-
-    def opened(tuner: SimulatedTuner, path: str = "", **how: object) -> Seat:
-        seats.append(Seat(browser, tuner.address, path, **how))  # type: ignore[arg-type]  # by name, whatever a test sets
-        return seats[-1]
-
-    yield opened
-    for seat in seats:
-        seat.close()
-        assert seat.wrong == []
+    with open_pages(browser) as opened:
+        yield opened

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
-from ui_kit import READ_TOKEN, OpenPage, Seat
+from ui_kit import READ_TOKEN, OpenPage, open_pages
 
 from benchmarks.pages.tuner import SimulatedTuner
 from tuner.control.throttle.order_events import OrderEvent
@@ -28,17 +28,9 @@ HOSTILE = "<img src=x onerror=alert(1)>\u202eトピック-" + "ж" * 200
 
 @pytest.fixture
 def open_page(browser: Browser) -> Iterator[OpenPage]:
-    """Opens pages; at the end none may have had an error."""
-    seats: list[Seat] = []
-
-    def opened(tuner: SimulatedTuner, path: str = "", **how: object) -> Seat:
-        seats.append(Seat(browser, tuner.address, path, **how))  # type: ignore[arg-type]  # by name, whatever a test sets
-        return seats[-1]
-
-    yield opened
-    for seat in seats:
-        seat.close()
-        assert [said for said in seat.wrong if "401" not in said] == []
+    """Opens pages, also without the token that they need."""
+    with open_pages(browser, "401") as opened:
+        yield opened
 
 
 @pytest.fixture

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import re
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, Route, expect
-from ui_kit import OPERATE_TOKEN, READ_TOKEN, Seat
+from ui_kit import OPERATE_TOKEN, READ_TOKEN, OpenPage, Seat, open_pages
 
 from benchmarks.pages.tuner import SimulatedTuner
 from streaming.shared.contract import FetcherThreadLag, LaggingPartition, LagTrend, ReplicationSignal
@@ -30,23 +30,12 @@ from tuner.core.batch_limits import BatchLimits
 from tuner.core.reassignment_plan import Plan, PlanHead, PlanPartition
 from tuner.core.reassignment_steps import ReassignmentStep, StepReason
 
-OpenPage = Callable[..., Seat]
-
 
 @pytest.fixture
 def open_page(browser: Browser) -> Iterator[OpenPage]:
-    """Opens pages; at the end none may have had an error."""
-    seats: list[Seat] = []
-
-    def made(tuner: SimulatedTuner, path: str = "", **how: object) -> Seat:
-        seats.append(Seat(browser, tuner.address, path, **how))  # type: ignore[arg-type]  # by name, whatever a test sets
-        return seats[-1]
-
-    yield made
-    for seat in seats:
-        seat.close()
-        # Being asked for a token is no complaint of ours.
-        assert [said for said in seat.wrong if "401" not in said and "422" not in said] == []
+    """Opens pages, also without the token that they need, and with orders that are refused."""
+    with open_pages(browser, "401", "422") as opened:
+        yield opened
 
 
 def give_token(page: Page, secret: str) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from playwright.sync_api import Browser, ConsoleMessage, Error, Page, expect
 
+from benchmarks.pages.tuner import SimulatedTuner
 from tuner.api.auth import ApiRole, make_token
 from tuner.api.page_shells import VIEWS
 
@@ -15,7 +18,7 @@ IMAGES = Path(__file__).resolve().parents[2] / "docs" / "images"
 AXE = (Path(__file__).parent / "vendor" / "axe-4.14.1.min.js").read_text(encoding="utf-8")
 READ_TOKEN = "read-0123456789abcdef"
 OPERATE_TOKEN = "operate-0123456789abcdef"
-WAIT_MS_MAX = 30_000  # For what takes a moment on an idle machine.
+WAIT_MS_MAX = 30_000  # The page itself needs less than a second; a busy machine needs more.
 # Chromium breaks off what is under way when an interface of the machine comes or goes, as containers of other tests make them; the
 # page asks again by itself.
 _CUT_OFF = "net::ERR_NETWORK_CHANGED"
@@ -87,6 +90,25 @@ class Seat:
 
 
 OpenPage = Callable[..., Seat]
+
+
+@contextmanager
+def open_pages(browser: Browser, *expected: str) -> Iterator[OpenPage]:
+    """Yields a function that opens pages of a tuner; at the end none may have had an error.
+
+    Args:
+        expected: an error with one of these texts is part of the test.
+    """
+    seats: list[Seat] = []
+
+    def opened(tuner: SimulatedTuner, path: str = "", **how: Any) -> Seat:
+        seats.append(Seat(browser, tuner.address, path, **how))
+        return seats[-1]
+
+    yield opened
+    for seat in seats:
+        seat.close()
+        assert [said for said in seat.wrong if not any(text in said for text in expected)] == []
 
 
 def check_views(seat: Seat, address: str, texts: Mapping[str, str]) -> None:

@@ -22,7 +22,7 @@ class DeadlineForecast:
 
     @property
     def text(self) -> str:
-        """What the forecast changes, as the end of a sentence."""
+        """Returns the change by the forecast, as the end of a sentence."""
         source = "the forecast of the load" if self.has_profile else "the schedule (the broker has no usable profile)"
         if self.time_ratio <= 0.0:
             return f"by {source}, too little room is left until finish_at, so it may use all the room now"

@@ -38,7 +38,7 @@ class LinkLimit:
 
     @property
     def text(self) -> str:
-        """What the link speed limits, as a part of a sentence; empty if it limits nothing."""
+        """Returns the limit by the link speed, as a part of a sentence; empty if it limits nothing."""
         if self.source is not LinkSource.LINK or self.link_speed_bytes_per_s is None:
             return ""
         return f"the broker's link carries {rate_text(self.link_speed_bytes_per_s)}, by the metrics of its machine"
