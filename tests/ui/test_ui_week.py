@@ -83,12 +83,14 @@ def test_moves_are_shaded(open_tuner: SimulatedTuner, open_page: OpenPage) -> No
       const ground = getComputedStyle(document.documentElement).getPropertyValue('--warn-ground').trim();
       const [r, g, b] = ground.match(/[0-9a-f]{2}/gi).map((each) => parseInt(each, 16));
       const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
-      let count = 0;
-      for (let at = 0; at < data.length; at += 4) count += data[at] === r && data[at + 1] === g && data[at + 2] === b && data[at + 3] === 255;
-      return count / (data.length / 4);
+      const columns = new Set();
+      for (let at = 0; at < data.length; at += 4)
+        if (data[at] === r && data[at + 1] === g && data[at + 2] === b && data[at + 3] === 255) columns.add((at / 4) % canvas.width);
+      return columns.size / (document.querySelector('#week-in .u-over').clientWidth * devicePixelRatio);
     }""")
-    # A quarter of the history is shaded, and the history is half of the chart.
-    assert 0.05 < share < 0.13
+    # A quarter of the history is shaded, and the history is half of the plot, less the blurred edges of each day's shade.
+    # The width of the axes' letters differs by machine, so the axes are left out.
+    assert 0.08 < share < 0.13
 
 
 def test_short_history_leaves_a_day_to_the_forecast(open_tuner: SimulatedTuner, open_page: OpenPage) -> None:
