@@ -237,8 +237,8 @@ CLAIMS: Mapping[str, tuple[Claim, ...]] = {
         Claim("throttle settings left behind", _recovery(ACT, "keys_left"), at_most=0.0),
     ),
     "elections": (
-        Claim("produce p99 while leaders return, rheostat's elections, ms", _key("policies", "rheostat", "p99_ms")),
-        Claim("produce p99 while leaders return, Kafka's own, ms", _key("policies", "kafka", "p99_ms")),
+        Claim("produce p99 after a broker's return, rheostat's elections, ms", _key("policies", "rheostat", "p99_ms")),
+        Claim("produce p99 after a broker's return, Kafka's own, ms", _key("policies", "kafka", "p99_ms")),
         Claim("the same, rheostat ÷ Kafka", _key("ratio", "p99_ms")),
         Claim("worst ten seconds, rheostat ÷ Kafka", _key("ratio", "worst_p99_ms")),
         Claim("all leaders are back, rheostat's elections, s", _key("policies", "rheostat", "elections_s")),

@@ -5,8 +5,8 @@ when it returns. Kafka looks for preferred leaders every second (``leader.imbala
 has the latency of a probing client as its signal, and three times the p99 before the loss of the broker as its limit. Each run
 has a new cluster.
 
-The p99 is that of the probe's records from the time when the broker is listed again until it leads all its partitions. Kafka gives
-the leaders back within seconds, and rheostat within minutes, so the worst ten seconds of each run are measured too.
+Kafka gives the leaders back within seconds, and rheostat within minutes. Both are compared over the same time: the first two
+minutes after the broker is listed again. ``whole_p99_ms`` covers all of a run, until the broker leads all its partitions.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ LIMIT_RATIO, LIMIT_MS_MIN = (
     100.0,
 )  # The latency limit, of the p99 before: it varies with all that the machine does.
 QUIET_S, SIGNAL_S, WORST_S = 60.0, 10.0, 10.0
+COMPARED_S = 120.0  # From the return of the broker on; the same time for both.
 STEP_S_MAX, ELECTIONS_S_MAX = 120.0, 1_200.0
 _POLL_S = 0.5
 _LARGE_BATCHES = ("batch.size=100000", "linger.ms=5")
@@ -103,13 +104,15 @@ def _measure_return(
             return _led(client) == PARTITIONS
 
         _wait(all_are_back, ELECTIONS_S_MAX, "all leaders are back")
-    ended_s = time.monotonic()
-    time.sleep(WORST_S)  # The last records are acknowledged meanwhile.
-    starts = np.arange(began_s, max(ended_s - WORST_S, began_s) + 1.0, WORST_S / 2)
+    elections_s = time.monotonic() - began_s
+    # The last records are acknowledged meanwhile.
+    time.sleep(max(COMPARED_S - elections_s, 0.0) + WORST_S)
+    starts = began_s + np.arange(0.0, COMPARED_S - WORST_S + 1.0, WORST_S / 2)
     return {
-        "elections_s": ended_s - began_s,
-        "p99_ms": _p99(writer.latencies_ms(began_s, ended_s)),
+        "elections_s": elections_s,
+        "p99_ms": _p99(writer.latencies_ms(began_s, began_s + COMPARED_S)),
         "worst_p99_ms": max(_p99(writer.latencies_ms(s, s + WORST_S)) for s in starts),
+        "whole_p99_ms": _p99(writer.latencies_ms(began_s, began_s + max(COMPARED_S, elections_s))),
     }
 
 
@@ -169,8 +172,9 @@ def _wait(is_done: Callable[[], bool], longest_s: float, what: str) -> None:
 
 def _line(policy: str, row: dict[str, Any]) -> str:
     return (
-        f"{policy:8}  p99 {row['p99_ms']:.1f} ms, worst ten seconds {row['worst_p99_ms']:.1f} ms, before "
-        f"{row['quiet_p99_ms']:.1f} ms; all leaders after {row['elections_s']:.0f} s"
+        f"{policy:8}  p99 of two minutes {row['p99_ms']:.1f} ms, their worst ten seconds {row['worst_p99_ms']:.1f} ms, "
+        f"whole run {row['whole_p99_ms']:.1f} ms, before {row['quiet_p99_ms']:.1f} ms; "
+        f"all leaders after {row['elections_s']:.0f} s"
     )
 
 
@@ -185,7 +189,7 @@ def main(arguments: list[str]) -> int:
         rows[policy] = measure(policy)
         say(_line(policy, rows[policy]))
     ratio = {key: rows[RHEOSTAT][key] / rows[KAFKA][key] for key in ("p99_ms", "worst_p99_ms")}
-    say(f"rheostat ÷ Kafka: p99 {ratio['p99_ms']:.2f}, worst ten seconds {ratio['worst_p99_ms']:.2f}")
+    say(f"rheostat ÷ Kafka: p99 of two minutes {ratio['p99_ms']:.2f}, worst ten seconds {ratio['worst_p99_ms']:.2f}")
     if options.json:
         print(json.dumps({"policies": rows, "ratio": ratio}))
     return 0
