@@ -12,7 +12,7 @@ Three times are measured:
 
 An exponent above 1 between the smallest and the largest size means that the time grows faster than the number of partitions. The
 table also has the estimate of `rheostat quotas plan`, which covers only the controller. A size is left out if the broker would need
-more memory maps than this machine allows (vm.max_map_count).
+more memory maps (vm.max_map_count) or open files (ulimit -n) than this machine allows.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import resource
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -45,11 +46,17 @@ _REQUEST_S_MAX = 120.0
 _POLL_S = 0.1
 _MAPS_PER_PARTITION = 2  # Offset index and time index of the active segment.
 _MAPS_OF_THE_JVM = 2_000
+_FILES_OF_THE_JVM = 1_000  # Each partition needs one more, the log of its active segment.
 
 
 def measure(sizes: Sequence[int] = SIZES) -> dict[str, Any]:
     maps_max = int(Path("/proc/sys/vm/max_map_count").read_text())
-    possible = [size for size in sizes if size * _MAPS_PER_PARTITION + _MAPS_OF_THE_JVM <= maps_max]
+    files_max = _raise_open_files(max(sizes) + _FILES_OF_THE_JVM)
+    possible = [
+        size
+        for size in sizes
+        if size * _MAPS_PER_PARTITION + _MAPS_OF_THE_JVM <= maps_max and size + _FILES_OF_THE_JVM <= files_max
+    ]
     rows = []
     for size in possible:
         rows.append(_measure_size(size))
@@ -59,6 +66,18 @@ def measure(sizes: Sequence[int] = SIZES) -> dict[str, Any]:
         "left_out": sorted(set(sizes) - set(possible)),
         "exponent": {key: exponent(rows, key) for key in ("controller_s", "log_dirs_s", "deletion_s")},
     }
+
+
+def _raise_open_files(count: int) -> int:
+    """Raises the number of files that this process and its brokers may open, as far as the system allows; returns the limit."""
+    limit, limit_max = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if limit >= count:
+        return limit
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (count, max(count, limit_max)))
+    except (ValueError, OSError):  # Only root may exceed the hard limit.
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit_max, limit_max))
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 
 
 def exponent(rows: Sequence[dict[str, Any]], key: str) -> float | None:
