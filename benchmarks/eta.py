@@ -149,7 +149,7 @@ def _forecast(to_copy_bytes: float, profile: BrokerProfile, link: float, now_ms:
     """Returns the forecast of a plan whose leader side limits: its target has neither load nor capacity in the way."""
     partitions = [PlannedPartition("t", 0, _BROKER, frozenset({_BROKER}), 0.0, {_TARGET: to_copy_bytes})]
     profiles = {_BROKER: profile}
-    capacities = known_capacities(side_loads(partitions), {}, profiles)
+    capacities = known_capacities(side_loads(partitions), {}, profiles, lambda _: None)
     return MoveForecast(partitions, profiles, CopyLimits([LimitPeriod(0, link)], capacities=capacities), now_ms)
 
 

@@ -15,12 +15,14 @@ from rheostat.start_times import RequestedStart, local_text
 from streaming.shared.short_lists import join_names
 from streaming.shared.units import rate_text, span_text
 from tuner.core.cluster import BrokerSide
+from tuner.core.link_limit import LinkSource
 from tuner.core.side_load import PlannedPartition, side_loads
 from tuner.planning.copy_forecast import (
     BindingLimit,
     CopyLimits,
     CopyPeriod,
     KnownCapacity,
+    LinkSpeed,
     LoadCase,
 )
 from tuner.planning.start_time import MOVE_S_MAX, START_AHEAD_S_MAX, BindingPeriod, MoveForecast, StartEstimate
@@ -105,6 +107,7 @@ def copy_limits(
     throttle_of: Callable[[TunerSettings], float],
     partitions: Iterable[PlannedPartition],
     profiles: UsableProfiles,
+    link_speed: LinkSpeed,
     now_ms: int,
     *,
     leader_ratio: float = 1.0,
@@ -115,7 +118,8 @@ def copy_limits(
         throttle_of: returns the highest throttle (bytes/s) of the plan under the settings of a period.
     """
     limits = schedule_limits(settings, throttle_of, now_ms, now_ms + _LIMITS_MS, leader_ratio=leader_ratio)
-    return replace(limits, capacities=capacities_of(settings, side_loads(partitions), profiles.by_broker))
+    capacities = capacities_of(settings, side_loads(partitions), profiles.by_broker, link_speed)
+    return replace(limits, capacities=capacities)
 
 
 def brokers_of(partitions: Iterable[PlannedPartition]) -> set[int]:
@@ -232,16 +236,20 @@ def _notes(
             f"{_brokers_text(unknown)} has no known capacity (tuner.capacity): there, only the ceiling limits the throttle, and "
             "busy clients may lower it."
         )
-    learned = _learned_brokers(limits.capacities)
-    if learned:
+    if learned := _brokers_with(limits.capacities, LinkSource.LEARNED):
         yield (
             f"{_brokers_text(learned)} has a learned capacity: the highest traffic that was measured with usual latency. It "
             "may carry more, and the move then ends earlier."
         )
+    if linked := _brokers_with(limits.capacities, LinkSource.LINK):
+        yield (
+            f"{_brokers_text(linked)} has only the speed of its link as capacity, from the metrics of its machine. Its disks may "
+            "be slower, and the move then ends later."
+        )
 
 
-def _learned_brokers(capacities: Mapping[BrokerSide, KnownCapacity]) -> list[int]:
-    return sorted({broker for (broker, _), capacity in capacities.items() if capacity.is_learned})
+def _brokers_with(capacities: Mapping[BrokerSide, KnownCapacity], source: LinkSource) -> list[int]:
+    return sorted({broker for (broker, _), capacity in capacities.items() if capacity.source is source})
 
 
 def _brokers_text(brokers: Sequence[int]) -> str:

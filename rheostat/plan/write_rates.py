@@ -5,21 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 
+from rheostat.broker_signals import read_broker_signals
 from rheostat.config.settings import Settings
 from rheostat.console.countdown import count_down
 from rheostat.errors import CommandError
-from rheostat.metrics_cluster import metrics_client, metrics_consumer
 from rheostat.plan.cluster_layout import ClusterLayout, read_log_bytes
 from streaming.shared.contract import BrokerSignal
 from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.units import span_text
 from tuner.core.reassignment_plan import TopicPartition
 from tuner.planning.shared_rates import divide_by_size
-from tuner.runtime.observe.signals_reader import SignalReader
 
 WATCHING = "Watching how fast the logs grow"
 SIGNAL_AGE_S_MAX = 600.0  # SignalCache forgets older signals.
-_BACKLOG_RECORDS = 400  # Newest signal records that are read.
 
 Notify = Callable[[str], None]  # Shows a line to the operator.
 
@@ -79,18 +77,3 @@ def estimate_write_rates(
         "divided among the partitions that it leads by the size of their logs. --measure-for 10s measures each partition."
     )
     return divide_by_size(rates, leaders, size_bytes)
-
-
-def read_broker_signals(client: ClusterClient, settings: Settings) -> dict[int, BrokerSignal]:
-    """Returns the newest signal of each broker, however old; empty if the topic does not exist."""
-    topic = settings.topic_names().signals
-    with metrics_client(client, settings) as metrics:
-        if not metrics.partitions([topic]):
-            return {}
-    reader = metrics_consumer(settings, "rheostat-write-rates")
-    try:
-        signals = SignalReader(reader, topic, settings.cluster)
-        signals.rewind(_BACKLOG_RECORDS)
-    finally:
-        reader.close(timeout_ms=2000)
-    return signals.brokers

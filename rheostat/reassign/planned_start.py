@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from rheostat.broker_signals import read_link_speeds
 from rheostat.config.settings import Settings
 from rheostat.errors import BadInputError
 from rheostat.plan.cluster_layout import open_cluster
@@ -95,7 +96,7 @@ def read_planned_start(
             return PlannedStart()
         return PlannedStart(requested.at_ms, lines=(f"The plan starts {local_text(requested.at_ms)}.",))
     with open_cluster(settings, "rheostat-reassign") as client:
-        profiles = read_profiles(client, settings)
+        profiles, link_speeds = read_profiles(client, settings), read_link_speeds(client, settings)
     now_ms = _now_ms()
     usable = select_usable(profiles, brokers_of(partitions), now_ms)
     report = answer_start(
@@ -106,6 +107,7 @@ def read_planned_start(
             lambda tuner: _highest_rate(tuner, constraints),
             partitions,
             usable,
+            link_speeds.get,
             now_ms,
             leader_ratio=constraints.effective_leader_ratio,
         ),

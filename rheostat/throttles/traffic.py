@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
+from rheostat.broker_signals import read_broker_signals
 from rheostat.config.settings import Settings
-from rheostat.plan.write_rates import read_broker_signals
 from rheostat.throttles.report import Traffic
 from streaming.collector import jmx
 from streaming.collector.jmx import AgentAccessError

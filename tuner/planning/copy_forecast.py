@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from streaming.shared.contract import BrokerProfile, Side
 from tuner.core.cluster import BrokerSide
+from tuner.core.link_limit import LinkSource
 
-# Share of a capacity in the settings that clients and replication may use together. The control law starts with the same share.
+# Share of an unproven capacity that clients and replication may use together. The control law starts with the same share.
 TOLD_CAPACITY_RATIO = 0.85
+
+
+# Returns the speed of a broker's link (bytes/s) in each direction, from the metrics of its machine; None: it is not known.
+LinkSpeed = Callable[[int], float | None]
 
 
 class BindingLimit(StrEnum):
@@ -49,14 +54,14 @@ class LimitPeriod:
 
 @dataclass(frozen=True, slots=True)
 class KnownCapacity:
-    """The load that one direction of a broker carries. ``is_learned``: the history has proven it, so it may carry more."""
+    """The load that one direction of a broker carries. If it was learned, traffic has proven it, so the broker may carry more."""
 
     bytes_per_s: float
-    is_learned: bool = False
+    source: LinkSource = LinkSource.SETTINGS
 
     @property
     def allowed_bytes_per_s(self) -> float:
-        return self.bytes_per_s if self.is_learned else TOLD_CAPACITY_RATIO * self.bytes_per_s
+        return self.bytes_per_s if self.source is LinkSource.LEARNED else TOLD_CAPACITY_RATIO * self.bytes_per_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +115,9 @@ def known_capacities(
     sides: Iterable[BrokerSide],
     configured: Mapping[BrokerSide, float],
     profiles: Mapping[int, BrokerProfile],
+    link_speed: LinkSpeed,
 ) -> dict[BrokerSide, KnownCapacity]:
-    """Returns the capacity of each side, from the settings or else as learned.
+    """Returns the capacity of each side: from the settings, else as learned, else the speed of the link.
 
     Args:
         configured: bytes/s by side, from the settings.
@@ -121,8 +127,17 @@ def known_capacities(
     for side in sides:
         if side in configured:
             capacities[side] = KnownCapacity(configured[side])
-        elif (profile := profiles.get(side[0])) is not None:
-            learned = profile.capacity_out if side[1] is Side.LEADER else profile.capacity_in
-            if learned is not None and learned.bytes_per_s > 0:
-                capacities[side] = KnownCapacity(learned.bytes_per_s, is_learned=True)
+        elif (capacity := _measured_capacity(side, profiles.get(side[0]), link_speed(side[0]))) is not None:
+            capacities[side] = capacity
     return capacities
+
+
+def _measured_capacity(
+    side: BrokerSide, profile: BrokerProfile | None, link_bytes_per_s: float | None
+) -> KnownCapacity | None:
+    learned = None
+    if profile is not None:
+        learned = profile.capacity_out if side[1] is Side.LEADER else profile.capacity_in
+    if learned is not None and learned.bytes_per_s > 0:
+        return KnownCapacity(learned.bytes_per_s, LinkSource.LEARNED)
+    return None if link_bytes_per_s is None else KnownCapacity(link_bytes_per_s, LinkSource.LINK)

@@ -8,7 +8,7 @@ from itertools import islice
 from streaming.shared.contract import BrokerProfile, Side
 from tuner.control.throttle.objective import Mode
 from tuner.core.cluster import BrokerSide
-from tuner.planning.copy_forecast import CopyLimits, KnownCapacity, LimitPeriod, known_capacities
+from tuner.planning.copy_forecast import CopyLimits, KnownCapacity, LimitPeriod, LinkSpeed, known_capacities
 from tuner.settings.schedule_periods import SettingsPeriod, periods
 from tuner.settings.tuner import TunerSettings
 
@@ -41,7 +41,10 @@ def schedule_limits(
 
 
 def capacities_of(
-    settings: TunerSettings, sides: Collection[BrokerSide], profiles: Mapping[int, BrokerProfile]
+    settings: TunerSettings,
+    sides: Collection[BrokerSide],
+    profiles: Mapping[int, BrokerProfile],
+    link_speed: LinkSpeed,
 ) -> dict[BrokerSide, KnownCapacity]:
     """Returns the known capacity of each side. Without an objective it is empty, as throttles then do not follow the clients.
 
@@ -50,7 +53,7 @@ def capacities_of(
     """
     if settings.objective is None:
         return {}
-    return known_capacities(sides, _configured_capacities(settings, sides), profiles)
+    return known_capacities(sides, _configured_capacities(settings, sides), profiles, link_speed)
 
 
 def _limit_period(period: SettingsPeriod, ceiling_bytes_per_s: float) -> LimitPeriod:

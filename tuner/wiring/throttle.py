@@ -11,6 +11,7 @@ from tuner.runtime.fencing import FencedThrottles
 from tuner.runtime.throttle.actuator import DryRunThrottles, KafkaThrottles, Throttles
 from tuner.runtime.throttle.deadline_forecasts import DeadlineForecasts
 from tuner.runtime.throttle.eta_forecasts import EtaForecasts
+from tuner.runtime.throttle.forecast_inputs import ForecastInputs
 from tuner.runtime.throttle.loop import ThrottleConfig, ThrottleController, ThrottlePorts
 from tuner.runtime.throttle.ramp_executor import RampExecutor
 from tuner.wiring.context import TermContext
@@ -25,6 +26,9 @@ def throttle_controller(context: TermContext, client: ClusterClient, memory: Mem
     )
     writes_per_s_max = settings.config_writes_per_s_max
     context.signals.includes_recoveries = settings.recovery == "act"
+    forecast_inputs = ForecastInputs(
+        lambda: context.signals.profiles, context.signals.link_speed_bytes_per_s, context.file_settings
+    )
     ports = ThrottlePorts(
         live=context.live,
         signals=context.signals,
@@ -36,8 +40,8 @@ def throttle_controller(context: TermContext, client: ClusterClient, memory: Mem
         outbox=context.outbox,
         recoveries=context.recoveries,
         vetoes=context.vetoes,
-        eta_ratios=EtaForecasts(lambda: context.signals.profiles, context.file_settings).ratios,
-        deadline_forecasts=DeadlineForecasts(lambda: context.signals.profiles, context.file_settings).forecasts,
+        eta_ratios=EtaForecasts(forecast_inputs).ratios,
+        deadline_forecasts=DeadlineForecasts(forecast_inputs, context.file_settings.law_limits()).forecasts,
     )
     config = ThrottleConfig(
         limits=settings.limits(),

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from rheostat.broker_signals import read_broker_signals
 from rheostat.config.settings import Settings
 from rheostat.console.countdown import count_down
 from rheostat.errors import BadInputError, CommandError, UnreachableError
@@ -22,7 +23,7 @@ from rheostat.plan.estimate.sources import (
     check_targets_exist,
     plan_notes,
 )
-from rheostat.plan.write_rates import WATCHING, estimate_write_rates, read_broker_signals
+from rheostat.plan.write_rates import WATCHING, estimate_write_rates
 from rheostat.run.services import probe
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError, PartitionState, Unreachable
 from streaming.shared.kafka.tiered import copies_that_cannot_begin, tiered_topics, with_copied_bytes

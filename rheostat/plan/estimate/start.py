@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from rheostat.broker_signals import read_link_speeds
 from rheostat.config.settings import Settings
 from rheostat.errors import BadInputError
 from rheostat.line_chart import check_plot_path
@@ -17,7 +18,7 @@ from rheostat.profiles import UsableProfiles, read_profiles, select_usable
 from rheostat.start_report import StartReport, answer_start, brokers_of, copy_limits
 from rheostat.start_times import RequestedStart, parse_start
 from tuner.core.side_load import PlannedPartition
-from tuner.planning.copy_forecast import CopyLimits
+from tuner.planning.copy_forecast import CopyLimits, LinkSpeed
 from tuner.settings.schedule_periods import find_period
 from tuner.settings.tuner import TunerSettings
 
@@ -75,13 +76,15 @@ def read_start_report(settings: Settings, report: EstimateReport, requested: Req
     if not partitions:
         raise BadInputError("--start: a forecast needs the partitions of a plan: name a plan file.")
     with open_cluster(settings, "rheostat-plan") as client:
-        profiles = read_profiles(client, settings)
+        profiles, link_speeds = read_profiles(client, settings), read_link_speeds(client, settings)
     now_ms = _now_ms()
     usable = select_usable(profiles, brokers_of(partitions), now_ms)
     return answer_start(
         partitions,
         usable,
-        throttle_limits(settings.tuner, report.options.rate_bytes_per_s_max, partitions, usable, now_ms),
+        throttle_limits(
+            settings.tuner, report.options.rate_bytes_per_s_max, partitions, usable, link_speeds.get, now_ms
+        ),
         requested,
         now_ms,
         has_objective=settings.tuner.objective is not None,
@@ -93,6 +96,7 @@ def throttle_limits(
     throttle_bytes_per_s: float | None,
     partitions: Sequence[PlannedPartition],
     profiles: UsableProfiles,
+    link_speed: LinkSpeed,
     now_ms: int,
 ) -> CopyLimits:
     """Returns the limits under which the tuner would copy: at each time the throttle or the ceiling, whichever is lower.
@@ -106,6 +110,7 @@ def throttle_limits(
         lambda period: min(throttle, period.rate_bytes_per_s_max),
         partitions,
         profiles,
+        link_speed,
         now_ms,
         leader_ratio=find_period(tuner, now_ms).settings.effective_leader_ratio(),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from io import StringIO
 
@@ -28,6 +28,7 @@ HOUR_MS = STEP_S * 1000
 NOW_MS = 1_764_000_000_000 - 1_764_000_000_000 % (24 * HOUR_MS) + 18 * HOUR_MS  # 18:00 UTC.
 PARTITIONS = [PlannedPartition("orders", 0, 1, frozenset({1, 2}), 0.0, {3: 500e9})]
 SETTINGS = TunerSettings(rate_bytes_per_s_max=50 * MB)
+NO_LINK_SPEED: dict[int, float] = {}
 NIGHT = tuple(10 * MB if 5 <= hour % 24 < 13 else 80 * MB for hour in range(STEPS_MAX))
 LOAD = LoadForecast(bytes_per_s=NIGHT, error_bytes_per_s=(MB, 2 * MB, 3 * MB, 4 * MB, 5 * MB))
 CAPACITY = LearnedCapacity(bytes_per_s=120 * MB, seen_at_ms=NOW_MS)
@@ -54,8 +55,11 @@ def _utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     time.tzset()
 
 
-def limits_of(settings: TunerSettings, profiles: UsableProfiles) -> CopyLimits:
-    return copy_limits(settings, lambda period: period.rate_bytes_per_s_max, PARTITIONS, profiles, NOW_MS)
+def limits_of(
+    settings: TunerSettings, profiles: UsableProfiles, link_speeds: Mapping[int, float] | None = None
+) -> CopyLimits:
+    speed = (link_speeds or {}).get
+    return copy_limits(settings, lambda period: period.rate_bytes_per_s_max, PARTITIONS, profiles, speed, NOW_MS)
 
 
 def answer(
@@ -88,6 +92,16 @@ def test_best_start_is_told_with_end_interval_and_bottleneck() -> None:
         "Each of brokers 1, 3 has a learned capacity: the highest traffic that was measured with usual latency. It may carry "
         "more, and the move then ends earlier."
     )
+
+
+def test_capacity_from_the_link_is_told() -> None:
+    usable = select_usable({}, (1, 3), NOW_MS)
+    limits = limits_of(SETTINGS, usable, {1: 125 * MB, 3: 125 * MB})
+    report = answer_start(PARTITIONS, usable, limits, RequestedStart(NOW_MS), NOW_MS, has_objective=True)
+    assert (
+        "Each of brokers 1, 3 has only the speed of its link as capacity, from the metrics of its machine. Its disks may be "
+        "slower, and the move then ends later."
+    ) in describe_start(report)
 
 
 def test_start_now_names_the_hour_and_the_clients_that_bind() -> None:
@@ -164,9 +178,9 @@ def test_estimate_throttle_stays_below_the_ceiling_of_each_period() -> None:
     night = {"name": "night", "cron": "0 22 * * *", "duration_s": "6h", "rate_bytes_per_s_max": 100 * MB}
     settings = TunerSettings.model_validate({"rate_bytes_per_s_max": 20 * MB, "schedule": [night]})
     usable = select_usable({}, (1, 3), NOW_MS)
-    limits = throttle_limits(settings, 60 * MB, PARTITIONS, usable, NOW_MS)
+    limits = throttle_limits(settings, 60 * MB, PARTITIONS, usable, NO_LINK_SPEED.get, NOW_MS)
     assert [limits.at(NOW_MS + hours * HOUR_MS).ceiling_bytes_per_s / MB for hours in (0, 4, 10)] == [20, 60, 20]
-    unlimited = throttle_limits(settings, None, PARTITIONS, usable, NOW_MS)
+    unlimited = throttle_limits(settings, None, PARTITIONS, usable, NO_LINK_SPEED.get, NOW_MS)
     assert [unlimited.at(NOW_MS + hours * HOUR_MS).ceiling_bytes_per_s / MB for hours in (0, 4, 10)] == [20, 100, 20]
     assert limits.leader_ratio == settings.effective_leader_ratio() < 1.0
 

@@ -96,6 +96,11 @@ class SignalCache:
             measured, latency.counted_at_ms, self.profiles.get(broker), signal.sampled_at_ms
         )
 
+    def link_speed_bytes_per_s(self, broker: int) -> float | None:
+        """Returns the speed of a broker's link; None: its metrics do not tell it."""
+        signal = self.brokers.get(broker)
+        return None if signal is None else signal.link_speed_bytes_per_s
+
     def forget_old(self, now_ms: int) -> None:
         self.brokers = _recent(self.brokers, now_ms)
         self.moves = _recent(self.moves, now_ms)

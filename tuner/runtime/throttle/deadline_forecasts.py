@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
-from streaming.shared.contract import BrokerProfile, MoveSignal
+from streaming.shared.contract import MoveSignal
 from tuner.control.throttle.objective import ControlLimits
 from tuner.control.throttle.steering.target_rate import deadline_left_s
 from tuner.core.cluster import BrokerSide
@@ -13,28 +13,22 @@ from tuner.core.drain_time import SideLoad
 from tuner.planning.deadline_forecast import deadline_time_ratio
 from tuner.runtime.throttle.forecast_inputs import ForecastInputs
 from tuner.runtime.throttle.side_values import SIDES_PER_CALL, SideValues
-from tuner.settings.tuner import TunerSettings
 
 
 class DeadlineForecasts:
     """Computes the forecasts of the sides in turn."""
 
     def __init__(
-        self,
-        profiles: Callable[[], Mapping[int, BrokerProfile]],
-        settings: TunerSettings,
-        *,
-        sides_per_call: int | None = SIDES_PER_CALL,
+        self, inputs: ForecastInputs, control_limits: ControlLimits, *, sides_per_call: int | None = SIDES_PER_CALL
     ) -> None:
         """
         Args:
-            profiles: returns the newest profile of each broker, usable or not. Called only while moves have a deadline.
-            settings: the settings of the file, without the changes of the schedule.
+            inputs: read only while moves have a deadline.
             sides_per_call: the most forecasts that one call computes; None: all.
         """
-        self._inputs = ForecastInputs(profiles, settings)
+        self._inputs = inputs
         self._sides_per_call = sides_per_call
-        self._control_limits: ControlLimits = settings.law_limits()
+        self._control_limits = control_limits
         self._finish_at_ms: int | None = None
         self._forecasts: SideValues[DeadlineForecast] = SideValues(sides_per_call)
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
-from streaming.shared.contract import BrokerProfile, MoveSignal
+from streaming.shared.contract import MoveSignal
 from tuner.core.cluster import BrokerSide
 from tuner.core.plan_progress import move_eta_s
 from tuner.planning.eta_forecast import eta_ratio
 from tuner.runtime.throttle.forecast_inputs import ForecastInputs
 from tuner.runtime.throttle.side_values import SIDES_PER_CALL, SideValues
-from tuner.settings.tuner import TunerSettings
 
 _SHORT_S = 600.0  # Loads hardly change during a shorter move.
 _NOTABLE = 0.02  # A smaller difference is within the noise of the current rate.
@@ -19,20 +18,13 @@ _NOTABLE = 0.02  # A smaller difference is within the noise of the current rate.
 class EtaForecasts:
     """Computes the ratios of the sides in turn. A side that has no ratio yet is assumed to keep its current rate."""
 
-    def __init__(
-        self,
-        profiles: Callable[[], Mapping[int, BrokerProfile]],
-        settings: TunerSettings,
-        *,
-        sides_per_call: int | None = SIDES_PER_CALL,
-    ) -> None:
+    def __init__(self, inputs: ForecastInputs, *, sides_per_call: int | None = SIDES_PER_CALL) -> None:
         """
         Args:
-            profiles: returns the newest profile of each broker, usable or not. Called only while a long move runs.
-            settings: the settings of the file, without the changes of the schedule.
+            inputs: read only while a long move runs.
             sides_per_call: the most ratios that one call computes; None: all.
         """
-        self._inputs = ForecastInputs(profiles, settings)
+        self._inputs = inputs
         self._ratios: SideValues[float] = SideValues(sides_per_call)
 
     def ratios(self, moves: Mapping[BrokerSide, MoveSignal], now_ms: int) -> Mapping[BrokerSide, float]:

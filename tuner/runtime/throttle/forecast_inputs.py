@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from streaming.shared.contract import BrokerProfile
 from tuner.core.cluster import BrokerSide
 from tuner.core.forecast import why_unusable
-from tuner.planning.copy_forecast import CopyLimits
+from tuner.planning.copy_forecast import CopyLimits, LinkSpeed
 from tuner.planning.side_forecast import AHEAD_MS_MAX, SideForecast
 from tuner.runtime.throttle.side_values import KEEP_MS
 from tuner.settings.copy_limits import capacities_of, schedule_limits
@@ -17,13 +17,16 @@ from tuner.settings.tuner import TunerSettings
 class ForecastInputs:
     """Reads the profiles, and computes the limits of the schedule once a minute."""
 
-    def __init__(self, profiles: Callable[[], Mapping[int, BrokerProfile]], settings: TunerSettings) -> None:
+    def __init__(
+        self, profiles: Callable[[], Mapping[int, BrokerProfile]], link_speed: LinkSpeed, settings: TunerSettings
+    ) -> None:
         """
         Args:
             profiles: returns the newest profile of each broker, usable or not. Called only while a long move runs.
             settings: the settings of the file, without the changes of the schedule.
         """
         self._profiles = profiles
+        self._link_speed = link_speed
         self._settings = settings
         self._limits: CopyLimits | None = None
         self._limits_ms = 0
@@ -42,7 +45,7 @@ class ForecastInputs:
             profile: the usable profile of its broker.
         """
         profiles = {} if profile is None else {side[0]: profile}
-        capacity = capacities_of(self._settings, [side], profiles).get(side)
+        capacity = capacities_of(self._settings, [side], profiles, self._link_speed).get(side)
         limits = self.limits_at(now_ms)
         return SideForecast(side[1], steady_state_bytes_per_s, profile, capacity, limits, now_ms)
 

@@ -34,6 +34,9 @@ def test_start_is_parsed_only_if_given() -> None:
         parse_planned_start("best", unthrottled=True)
 
 
+NO_LINK_SPEED: dict[int, float] = {}
+
+
 @pytest.mark.parametrize("leader_ratio", [0.5, 0.92, 1.0])
 @pytest.mark.parametrize("expected_s", [600.0, 7_200.0])
 def test_forecast_of_a_constant_load_takes_the_estimated_time(leader_ratio: float, expected_s: float) -> None:
@@ -42,7 +45,9 @@ def test_forecast_of_a_constant_load_takes_the_estimated_time(leader_ratio: floa
     report = answer_start(
         PARTITIONS,
         usable,
-        copy_limits(SETTINGS, lambda _: 50 * MB, PARTITIONS, usable, NOW_MS, leader_ratio=leader_ratio),
+        copy_limits(
+            SETTINGS, lambda _: 50 * MB, PARTITIONS, usable, NO_LINK_SPEED.get, NOW_MS, leader_ratio=leader_ratio
+        ),
         RequestedStart(NOW_MS),
         NOW_MS,
         has_objective=True,
@@ -66,7 +71,9 @@ def test_throttle_of_a_plan_follows_the_schedule() -> None:
 def best_start(settings: TunerSettings, profiles: dict[int, BrokerProfile], partitions: list[PlannedPartition]) -> str:
     """Returns why the best start is refused; empty if it is not."""
     usable = select_usable(profiles, brokers_of(partitions), NOW_MS)
-    limits = copy_limits(settings, lambda period: period.rate_bytes_per_s_max, partitions, usable, NOW_MS)
+    limits = copy_limits(
+        settings, lambda period: period.rate_bytes_per_s_max, partitions, usable, NO_LINK_SPEED.get, NOW_MS
+    )
     report = answer_start(partitions, usable, limits, RequestedStart(None), NOW_MS, has_objective=True)
     try:
         check_best_start(report)

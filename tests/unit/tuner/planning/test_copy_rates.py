@@ -73,7 +73,7 @@ def drawn_limits(
         )
         for number in range(12)
     ]
-    capacities = known_capacities(side_loads(partitions), {}, profiles)
+    capacities = known_capacities(side_loads(partitions), {}, profiles, lambda _: None)
     return CopyLimits([LimitPeriod(0, 50 * MB), *changes], 2 * MB, capacities=capacities, leader_ratio=0.92)
 
 

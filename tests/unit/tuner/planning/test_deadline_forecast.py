@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from streaming.shared.contract import STEP_S, STEPS_MAX, BrokerProfile, LoadForecast, Side
 from tuner.core.drain_time import SideLoad
+from tuner.core.link_limit import LinkSource
 from tuner.core.side_load import PlannedPartition
 from tuner.planning.copy_forecast import CopyLimits, KnownCapacity, LimitPeriod
 from tuner.planning.copy_rates import forecast_rates
@@ -20,7 +21,7 @@ from tuner.planning.side_forecast import SideForecast, SurplusPeriod
 MB = 1e6
 HOUR_MS = STEP_S * 1000
 NOW_MS = 1_764_000_000_000 - 1_764_000_000_000 % HOUR_MS
-CAPACITY = KnownCapacity(100 * MB, is_learned=True)
+CAPACITY = KnownCapacity(100 * MB, LinkSource.LEARNED)
 SIDE = (1, Side.FOLLOWER)
 
 

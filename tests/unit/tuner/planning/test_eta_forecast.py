@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tuner_cases import move_signal
 
 from streaming.shared.contract import STEP_S, STEPS_MAX, BrokerProfile, LoadForecast, MoveSignal, Side
+from tuner.core.link_limit import LinkSource
 from tuner.core.side_load import PlannedPartition
 from tuner.planning.copy_forecast import CopyLimits, KnownCapacity, LimitPeriod
 from tuner.planning.copy_rates import forecast_rates
@@ -20,7 +21,7 @@ from tuner.planning.side_forecast import SideForecast
 MB = 1e6
 HOUR_MS = STEP_S * 1000
 NOW_MS = 1_764_000_000_000 - 1_764_000_000_000 % HOUR_MS
-CAPACITY = KnownCapacity(100 * MB, is_learned=True)
+CAPACITY = KnownCapacity(100 * MB, LinkSource.LEARNED)
 CEILING_50 = CopyLimits((LimitPeriod(NOW_MS, 50 * MB),), rate_bytes_per_s_min=1 * MB)
 
 
@@ -117,7 +118,7 @@ def test_minimum_rate_applies_if_clients_leave_nothing() -> None:
 def test_absurd_forecast_changes_the_rate_by_a_bounded_factor() -> None:
     """A forged profile can slow a move down to a hundredth, and speed it up to the ceiling."""
     unlimited = CopyLimits((LimitPeriod(NOW_MS, float("inf")),))
-    huge = KnownCapacity(1e300, is_learned=True)
+    huge = KnownCapacity(1e300, LinkSource.LEARNED)
     slower = ratio_of(follower(2.0, 20.0), profile(80.0, 1e300), CAPACITY, unlimited)
     assert slower == pytest.approx((1.0 + 100.0) / 2.0)
     assert 0.5 < ratio_of(follower(2.0, 20.0), profile(1e299, 0.0), huge, unlimited) <= 1.0

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from streaming.shared.contract import STEP_S, STEPS_MAX, BrokerProfile, LearnedCapacity, LoadForecast, Side
 from tuner.core.cluster import BrokerSide
 from tuner.core.drain_time import fluid_optimum_s
+from tuner.core.link_limit import LinkSource
 from tuner.core.side_load import PlannedPartition, side_loads
 from tuner.planning.copy_forecast import (
     TOLD_CAPACITY_RATIO,
@@ -29,6 +30,7 @@ MB = 1e6
 HOUR_MS = STEP_S * 1000
 NOW_MS = 480_000 * HOUR_MS + 18 * 60_000  # 18 minutes past an hour.
 LEADER, FOLLOWER = (1, Side.LEADER), (3, Side.FOLLOWER)
+NO_LINK_SPEED: dict[int, float] = {}
 CEILING = CopyLimits(periods=[LimitPeriod(0, 50 * MB)])
 
 
@@ -70,7 +72,7 @@ def forecast(
     partitions: list[PlannedPartition], profiles: list[BrokerProfile] | None = None, limits: CopyLimits = CEILING
 ) -> MoveForecast:
     by_broker = {} if profiles is None else {p.broker: p for p in profiles}
-    learned = known_capacities(side_loads(partitions), {}, by_broker)
+    learned = known_capacities(side_loads(partitions), {}, by_broker, NO_LINK_SPEED.get)
     return MoveForecast(partitions, by_broker, replace(limits, capacities={**learned, **limits.capacities}), NOW_MS)
 
 
@@ -205,7 +207,7 @@ def test_holes_in_a_forecast_are_bridged() -> None:
 def test_forged_profile_stays_between_lowest_rate_and_ceiling(load: float, capacity: float) -> None:
     limits = replace(CEILING, rate_bytes_per_s_min=5 * MB)
     forged = {b: profile(b, [load, 0.0] * 96, (1e24,), capacity) for b in (1, 3)}
-    learned = known_capacities([LEADER, FOLLOWER], {}, forged)
+    learned = known_capacities([LEADER, FOLLOWER], {}, forged, NO_LINK_SPEED.get)
     for case in LoadCase:
         rates = forecast_rates(
             [partition()], forged, replace(limits, capacities=learned), NOW_MS, NOW_MS + 30 * HOUR_MS, case
@@ -243,10 +245,23 @@ def test_ceiling_of_a_later_period_applies_from_its_begin() -> None:
 
 def test_told_capacity_replaces_the_learned_one() -> None:
     sides: list[BrokerSide] = [LEADER, FOLLOWER]
-    capacities = known_capacities(sides, {LEADER: 200 * MB}, {b: profile(b) for b in (1, 3)})
+    capacities = known_capacities(sides, {LEADER: 200 * MB}, {b: profile(b) for b in (1, 3)}, NO_LINK_SPEED.get)
     assert capacities[LEADER] == KnownCapacity(200 * MB)
     assert capacities[LEADER].allowed_bytes_per_s == TOLD_CAPACITY_RATIO * 200 * MB
     assert capacities[FOLLOWER].allowed_bytes_per_s == 120 * MB
+
+
+def test_link_speed_is_the_capacity_where_nothing_was_learned() -> None:
+    other: BrokerSide = (2, Side.FOLLOWER)
+    profiles = {1: profile(1, capacity=None), 3: profile(3)}
+    speeds = {1: 125 * MB, 3: 125 * MB}
+    capacities = known_capacities([LEADER, FOLLOWER, other], {}, profiles, speeds.get)
+    assert capacities == {
+        LEADER: KnownCapacity(125 * MB, LinkSource.LINK),
+        FOLLOWER: KnownCapacity(120 * MB, LinkSource.LEARNED),
+    }
+    # No traffic has proven the speed, so a part of it stays free as with a capacity in the settings.
+    assert capacities[LEADER].allowed_bytes_per_s == TOLD_CAPACITY_RATIO * 125 * MB
 
 
 def test_modes_share_and_gentle_lower_the_rate() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -11,6 +12,7 @@ from tuner_cases import move_signal
 from streaming.shared.contract import STEP_S, STEPS_MAX, BrokerProfile, LearnedCapacity, LoadForecast, Side
 from tuner.core.deadline_forecast import DeadlineForecast
 from tuner.runtime.throttle.deadline_forecasts import DeadlineForecasts
+from tuner.runtime.throttle.forecast_inputs import ForecastInputs
 from tuner.settings.tuner import TunerSettings
 
 MB = 1e6
@@ -18,6 +20,7 @@ HOUR_MS = STEP_S * 1000
 NOW_MS = 1_764_000_000_000 - 1_764_000_000_000 % HOUR_MS
 FINISH_AT_MS = NOW_MS + 4 * HOUR_MS
 SIDE = (1, Side.FOLLOWER)
+NO_LINK_SPEED: dict[int, float] = {}
 PROFILE = BrokerProfile(
     "c",
     1,
@@ -37,8 +40,11 @@ def settings(**more: object) -> TunerSettings:
     )
 
 
-def forecasts(profile: BrokerProfile | None = PROFILE, **more: object) -> DeadlineForecasts:
-    return DeadlineForecasts(lambda: {} if profile is None else {1: profile}, settings(**more))
+def forecasts(
+    profile: BrokerProfile | None = PROFILE, link_speeds: Mapping[int, float] | None = None, **more: object
+) -> DeadlineForecasts:
+    inputs = ForecastInputs(lambda: {} if profile is None else {1: profile}, (link_speeds or {}).get, settings(**more))
+    return DeadlineForecasts(inputs, settings().law_limits())
 
 
 def test_busy_hours_shorten_the_time() -> None:
@@ -75,7 +81,15 @@ def test_without_deadline_no_profile_is_read() -> None:
     def refuse() -> dict[int, BrokerProfile]:
         raise AssertionError("a profile was read")
 
-    assert DeadlineForecasts(refuse, settings()).forecasts(MOVES, NOW_MS, None) == {}
+    inputs = ForecastInputs(refuse, NO_LINK_SPEED.get, settings())
+    assert DeadlineForecasts(inputs, settings().law_limits()).forecasts(MOVES, NOW_MS, None) == {}
+
+
+def test_link_speed_is_the_capacity_while_none_is_learned() -> None:
+    """The clients of later hours leave nothing of 0.85 × 100 MB/s, and all of a faster link."""
+    young = replace(PROFILE, capacity_in=None)
+    slow, fast = (forecasts(young, {1: speed * MB}).forecasts(MOVES, NOW_MS, FINISH_AT_MS) for speed in (100, 1000))
+    assert slow[SIDE].time_ratio < 0.7 < fast[SIDE].time_ratio == 1.0
 
 
 def test_deadline_in_the_past_has_no_forecast() -> None:

@@ -11,6 +11,8 @@ from tuner_cases import move_signal
 from streaming.shared.contract import STEP_S, STEPS_MAX, BrokerProfile, LearnedCapacity, LoadForecast, MoveSignal, Side
 from tuner.core.cluster import BrokerSide
 from tuner.runtime.throttle.eta_forecasts import EtaForecasts
+from tuner.runtime.throttle.forecast_inputs import ForecastInputs
+from tuner.runtime.throttle.side_values import SIDES_PER_CALL
 from tuner.settings.tuner import TunerSettings
 
 MB = 1e6
@@ -45,23 +47,33 @@ class Profiles:
         return self.by_broker
 
 
+def eta_forecasts(
+    profiles: Profiles,
+    settings: TunerSettings,
+    link_speeds: Mapping[int, float] | None = None,
+    sides_per_call: int | None = SIDES_PER_CALL,
+) -> EtaForecasts:
+    inputs = ForecastInputs(profiles, (link_speeds or {}).get, settings)
+    return EtaForecasts(inputs, sides_per_call=sides_per_call)
+
+
 def test_long_move_has_a_ratio_and_a_short_one_reads_no_profile() -> None:
     profiles = Profiles({1: PROFILE})
     short = replace(LONG, remaining_bytes=60 * 20 * MB)
-    assert EtaForecasts(profiles, SETTINGS).ratios({FIRST: short}, NOW_MS) == {}
+    assert eta_forecasts(profiles, SETTINGS).ratios({FIRST: short}, NOW_MS) == {}
     assert profiles.reads == 0
-    assert EtaForecasts(profiles, SETTINGS).ratios({FIRST: LONG}, NOW_MS) == {FIRST: 0.75}
+    assert eta_forecasts(profiles, SETTINGS).ratios({FIRST: LONG}, NOW_MS) == {FIRST: 0.75}
 
 
 @pytest.mark.parametrize("age_h", [4, -4], ids=["old", "future"])
 def test_unusable_profile_is_not_used(age_h: int) -> None:
     unusable = replace(PROFILE, made_at_ms=NOW_MS - age_h * 3_600_000)
-    assert EtaForecasts(Profiles({1: unusable}), SETTINGS).ratios({FIRST: LONG}, NOW_MS) == {}
+    assert eta_forecasts(Profiles({1: unusable}), SETTINGS).ratios({FIRST: LONG}, NOW_MS) == {}
 
 
 def test_ratio_stays_for_a_minute_and_ends_with_its_move() -> None:
     profiles = Profiles({1: PROFILE})
-    forecasts = EtaForecasts(profiles, SETTINGS)
+    forecasts = eta_forecasts(profiles, SETTINGS)
     first = forecasts.ratios({FIRST: LONG}, NOW_MS)
     assert forecasts.ratios({FIRST: LONG}, NOW_MS + 59_000) is first
     assert profiles.reads == 1
@@ -74,7 +86,7 @@ def test_ratio_stays_for_a_minute_and_ends_with_its_move() -> None:
 
 def test_clock_that_is_set_back_computes_again() -> None:
     profiles = Profiles({1: PROFILE})
-    forecasts = EtaForecasts(profiles, SETTINGS)
+    forecasts = eta_forecasts(profiles, SETTINGS)
     forecasts.ratios({FIRST: LONG}, NOW_MS + 3_600_000)
     assert forecasts.ratios({FIRST: LONG}, NOW_MS) == {FIRST: 0.75}
     assert profiles.reads == 2
@@ -83,12 +95,12 @@ def test_clock_that_is_set_back_computes_again() -> None:
 def test_each_call_computes_a_few_sides_until_all_have_a_ratio() -> None:
     brokers = range(1, 101)
     profiles = Profiles({broker: replace(PROFILE, broker=broker) for broker in brokers})
-    forecasts = EtaForecasts(profiles, SETTINGS)
+    forecasts = eta_forecasts(profiles, SETTINGS)
     moves = moves_onto(brokers)
     sizes = [len(forecasts.ratios(moves, NOW_MS + 1000 * second)) for second in range(4)]
     assert sizes == [40, 80, 100, 100]
     assert profiles.reads == 100
-    assert len(EtaForecasts(profiles, SETTINGS, sides_per_call=None).ratios(moves, NOW_MS)) == 100
+    assert len(eta_forecasts(profiles, SETTINGS, sides_per_call=None).ratios(moves, NOW_MS)) == 100
 
 
 def test_capacity_in_the_settings_precedes_the_learned_one() -> None:
@@ -96,9 +108,16 @@ def test_capacity_in_the_settings_precedes_the_learned_one() -> None:
         {"rate_bytes_per_s_max": 50 * MB, "capacity": {"in_bytes_per_s": 200 * MB, "out_bytes_per_s": 200 * MB}}
     )
     # 0.85 × 200 MB/s leave more than the ceiling in both hours.
-    assert EtaForecasts(Profiles({1: PROFILE}), told).ratios({FIRST: LONG}, NOW_MS) == {}
+    assert eta_forecasts(Profiles({1: PROFILE}), told).ratios({FIRST: LONG}, NOW_MS) == {}
+
+
+def test_link_speed_is_the_capacity_while_none_is_learned() -> None:
+    """0.85 × 117.6 MB/s are as much as the learned capacity of the other tests."""
+    young = Profiles({1: replace(PROFILE, capacity_in=None)})
+    assert eta_forecasts(young, SETTINGS).ratios({FIRST: LONG}, NOW_MS) == {}
+    assert eta_forecasts(young, SETTINGS, {1: 100 * MB / 0.85}).ratios({FIRST: LONG}, NOW_MS) == {FIRST: 0.75}
 
 
 def test_without_objective_only_the_ceiling_limits() -> None:
     rescue = TunerSettings.model_validate({"rate_bytes_per_s_max": 50 * MB, "objective": "off"})
-    assert EtaForecasts(Profiles({1: PROFILE}), rescue).ratios({FIRST: LONG}, NOW_MS) == {}
+    assert eta_forecasts(Profiles({1: PROFILE}), rescue).ratios({FIRST: LONG}, NOW_MS) == {}
