@@ -24,7 +24,8 @@ from tuner.planning.placement import PlacementRequest, PolicyViolation, place
 
 _CLIENT_ID = "rheostat-limits"
 _RECOMMENDED = PRESETS["kafka"].limits  # Shown for comparison if no limits are set.
-PARTITIONS_MAX = 10_000  # The controller accepts 10,000 records in one request.
+# The controller accepts a request that makes at most so many records: one of each partition, and one of a new topic.
+RECORDS_MAX = 10_000
 
 
 def run_limits(config: Path, overrides: LimitOverrides, *, as_json: bool) -> int:
@@ -146,9 +147,10 @@ def placement_request(
             f"--replication: INVALID_REPLICATION_FACTOR: {replication} replicas need {replication} brokers, and {found}"
             f"{cordoned_text(cordoned)}"
         )
-    if partitions > PARTITIONS_MAX:
+    partitions_max = RECORDS_MAX if existing else RECORDS_MAX - 1
+    if partitions > partitions_max:
         raise BadInputError(
-            f"{option}: Kafka creates at most {PARTITIONS_MAX} at a time, found {partitions}: create them in several steps"
+            f"{option}: Kafka creates at most {partitions_max} at a time, found {partitions}: create them in several steps"
         )
     return PlacementRequest(topic, partitions, replication)
 
