@@ -147,10 +147,10 @@ def placement_request(
             f"--replication: INVALID_REPLICATION_FACTOR: {replication} replicas need {replication} brokers, and {found}"
             f"{cordoned_text(cordoned)}"
         )
-    partitions_max = RECORDS_MAX if existing else RECORDS_MAX - 1
-    if partitions > partitions_max:
+    count_max = RECORDS_MAX if existing else RECORDS_MAX - 1
+    if partitions > count_max:
         raise BadInputError(
-            f"{option}: Kafka creates at most {partitions_max} at a time, found {partitions}: create them in several steps"
+            f"{option}: Kafka creates at most {count_max} at a time, found {partitions}: create them in several steps"
         )
     return PlacementRequest(topic, partitions, replication)
 
