@@ -35,6 +35,7 @@ _MEASURES = {
     "produce_p99_ms": "produce latency (p99)",
     "lag_messages": "replication lag",
 }
+_UNKNOWN = "–"
 
 
 class MeasureRow(NamedTuple):
@@ -75,17 +76,22 @@ def add_history_parts(parts: APIRouter, state: ApiState, templates: Environment)
 
 def measure_rows(history: dict[str, Any]) -> list[MeasureRow]:
     """Returns the lowest, highest and last value of each measure, and of each throttle."""
-    throttles = {f"throttle, {side}": line["bytes_per_s"] for side, line in history["throttles"].items()}
-    ceiling = {"ceiling": [each["rate_bytes_per_s_max"] for each in history["in_force"]]}
-    rows = {text: (name, history["measured"][name]) for name, text in _MEASURES.items()}
-    rows |= {text: ("bytes_per_s", values) for text, values in (*throttles.items(), *ceiling.items())}
-    return [_row(text, name, values) for text, (name, values) in rows.items()]
+    measured = [_row(text, name, history["measured"][name]) for name, text in _MEASURES.items()]
+    throttles = [_throttle_row(side, line["bytes_per_s"]) for side, line in history["throttles"].items()]
+    ceiling = _row("ceiling", "bytes_per_s", [each["rate_bytes_per_s_max"] for each in history["in_force"]])
+    return [*measured, *throttles, ceiling]
+
+
+def _throttle_row(side: str, rates: Sequence[float | None]) -> MeasureRow:
+    row = _row(f"throttle, {side}", "bytes_per_s", rates)
+    is_removed = row.last != _UNKNOWN and rates[-1] is None
+    return row._replace(last="removed") if is_removed else row
 
 
 def _row(text: str, name: str, values: Sequence[float | None]) -> MeasureRow:
     known = [value for value in values if value is not None]
     if not known:
-        return MeasureRow(text, "–", "–", "–")
+        return MeasureRow(text, _UNKNOWN, _UNKNOWN, _UNKNOWN)
     return MeasureRow(text, *(_value(name, value) for value in (min(known), max(known), known[-1])))
 
 

@@ -14,7 +14,7 @@ from week_cases import history_week
 from streaming.shared.contract import Side
 from tuner.api import broker_history_routes
 from tuner.api.broker_history_views import RANGE_MS_MAX, HistoryRange, time_range
-from tuner.control.throttle.decision import Reason, SetRate
+from tuner.control.throttle.decision import Reason, RestoreRate, SetRate
 from tuner.control.throttle.objective import Objective
 from tuner.control.throttle.order_events import OrderEvent
 from tuner.core.throttle_limits import MB, ThrottleLimits
@@ -115,6 +115,14 @@ def test_page_tells_range_figures_and_marks_without_javascript() -> None:
     assert "ceiling 40.0 MB/s 40.0 MB/s 40.0 MB/s" in text
     assert "order of a person" in text
     assert f'href="/decisions/{number_of(change(NOW_MS - HOUR_MS)[0])}"' in html
+
+
+def test_page_says_that_a_throttle_was_removed() -> None:
+    end = RestoreRate(*SOURCE, 50 * MB, None, Reason.MOVE_ENDED, "broker 1 leader throttle removed")
+    ended = [entry_of("intent", end, NOW_MS - 1000), entry_of("outcome", end, NOW_MS)]
+    rig = rig_with(*change(NOW_MS - HOUR_MS), *ended)
+    text = " ".join(re.sub(r"<[^>]*>", " ", rig.get("/page/broker/1").text).split())
+    assert "throttle, leader 10.0 MB/s 50.0 MB/s removed" in text
 
 
 def test_empty_history_says_so() -> None:
