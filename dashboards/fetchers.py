@@ -45,7 +45,7 @@ def wrong() -> list[stat.Panel]:
     return [
         verdict(
             "Fetcher collisions",
-            "Fetcher threads without a moving partition beside one that copies two or more from the same source. "
+            "Fetcher threads that copy no moving partition while another thread for the same source copies two or more. "
             "Above 0, a move may take longer: `rheostat fetchers` finds a better num.replica.fetchers.",
             f"sum({per_broker(TunerMetric.FETCHER_COLLISIONS)}) or vector(0)",
             thresholds((None, GREEN), (1, YELLOW)),
@@ -89,7 +89,7 @@ def fetchers() -> list[timeseries.Panel]:
         from_here_on(
             lines(
                 "Unused fetcher threads, by destination",
-                "Threads without a moving partition beside one that copies two or more from the same source. Above 0,"
+                "Threads that copy no moving partition while another thread for the same source copies two or more. Above 0,"
                 " a move may take longer: `rheostat fetchers` finds a better num.replica.fetchers.",
                 COUNT,
                 query(per_broker(TunerMetric.FETCHER_COLLISIONS), "broker {{broker}}"),

@@ -176,15 +176,15 @@ def _history_panels() -> list[timeseries.Panel]:
     return [
         lines(
             "Age of the history",
-            "Time since the end of the newest period, and the duration of the last job. The stream makes a period of "
-            "ten minutes a minute after its end; if the age keeps growing, the stream's log says why.",
+            "Time since the end of the newest period, and the duration of the last job. The stream computes each period "
+            "of ten minutes one minute after its end. If the age keeps growing, the stream's log says why.",
             SECONDS,
             query(f"time() - {most(StreamMetric.HISTORY_AT)}", "newest period"),
             query(most(StreamMetric.HISTORY_SECONDS), "last job"),
         ).min(0),
         bars(
             "Periods of the history",
-            "Made, also those made again after late signals. Refused: signals that do not follow the contract. "
+            "Computed: also those computed again after late signals. Refused: signals that do not follow the contract. "
             "Failed: passes that were repeated.",
             query(grown(StreamMetric.HISTORY_PERIODS), "made"),
             query(grown(StreamMetric.HISTORY_REFUSED), "refused signals"),

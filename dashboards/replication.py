@@ -37,7 +37,7 @@ def lagging() -> list[stat.Panel]:
     return [
         verdict(
             "Followers with lag",
-            "Brokers with a replica that is out of sync and behind its leader, without added replicas of a reassignment. "
+            "Brokers with a replica that is out of sync and behind its leader. Replicas that a reassignment adds do not count. "
             "No data: the JMX agents do not report FetcherLagMetrics.",
             f"count({per_broker(TunerMetric.REPLICATION_LAG)} > 0) or 0 * count({per_broker(TunerMetric.REPLICATION_LAG)})",
             thresholds((None, GREEN), (1, YELLOW)),
@@ -114,7 +114,7 @@ def by_broker() -> list[timeseries.Panel]:
         from_here_on(
             lines(
                 "Trend over 5 minutes, by follower",
-                "Least-squares slope over 5 minutes. Above 0 for minutes: something holds this follower back for good.",
+                "Least-squares slope over 5 minutes. Above 0 for minutes: the cause lasts, such as a slow disk.",
                 PER_SECOND,
                 query(per_broker(TunerMetric.REPLICATION_LAG_SLOPE, span="5min"), "broker {{broker}}"),
                 axis="messages per second",
@@ -209,7 +209,7 @@ def board() -> dashboard.Dashboard:
     return make_dashboard(
         "Replication",
         UID,
-        "The lag of followers in normal operation: by broker and by fetcher thread. Consumer lag is the work of other tools.",
+        "The lag of followers in normal operation: by broker and by fetcher thread. It does not show the lag of consumers.",
         [
             ("Does a follower lag?", lagging()),
             ("Which followers lag, and do they catch up?", by_broker()),

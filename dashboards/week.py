@@ -131,14 +131,14 @@ def changes() -> list[timeseries.Panel]:
     return [
         bars(
             "Lasting changes",
-            "Measures that have changed for good, for a day after each was found. No decision depends on them.",
+            "Measures with a lasting change. Each is shown for a day after it was found. No decision depends on them.",
             query(per(labels, LearnMetric.CHANGE_POINT), _EVENT),
             alert="LastingChangeFound",
             axis="changes",
         ),
         bars(
             "Unusual values",
-            "Measures that were unusual for their hour, for two hours. No decision depends on them.",
+            "Measures that were unusual for their hour. Each is shown for two hours. No decision depends on them.",
             query(per(labels, LearnMetric.UNUSUAL), _EVENT),
             alert="UnusualValueFound",
             axis="values",

@@ -104,7 +104,7 @@ class Settings(BaseModel):
     kafka: KafkaSettings = Field(description="how to reach the cluster")
     clusters: dict[str, ClusterSettings] = Field(
         default_factory=dict,
-        description="several clusters: the keys in which each differs, in the sections kafka, collector, limits and tuner. "
+        description="several clusters: for each one, its own keys in the sections kafka, collector, limits and tuner. "
         "`cluster` and `kafka` are then the name and the connection of the metrics cluster",
     )
     topics: TopicSettings = Field(default_factory=TopicSettings, description="rheostat's own topics")

@@ -68,7 +68,7 @@ def connection(kafka: KafkaSettings, check: str, key: str) -> list[Finding]:
     ]
 
 
-_ONE_HOST = "Without this right it works on one host; on two hosts both would do the same work"
+_ONE_HOST = "Without this right rheostat works on one host; on two hosts, both would do the same work"
 
 
 def rights(client: ReassignmentClient, brokers: list[int], settings: Settings, *, create: bool) -> Iterator[Finding]:

@@ -53,7 +53,7 @@ def _matrix(threads: LiveThreads) -> Table:
     busiest = max(row.written_bytes_per_s for row in threads.rows) or 1.0
     leaders = sorted({leader for _, leader in by_pair})
     table = Table(
-        title="Threads: a darker character has more to copy; beside it the lag",
+        title="Threads: a darker character means more to copy; the number beside it is the lag",
         title_justify="left",
         box=box.SIMPLE_HEAD,
         pad_edge=False,

@@ -26,7 +26,7 @@ def show(report: LimitsReport, console: Console) -> None:
     for line in describe_forecasts(report):
         console.print(line, soft_wrap=True)
     console.print(
-        f"Partitions are replicas, internal topics left out. Figures from {report.source}. Nothing was changed.",
+        f"The numbers count replicas, without internal topics. Figures from {report.source}. Nothing was changed.",
         style="dim",
         soft_wrap=True,
     )

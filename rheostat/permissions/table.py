@@ -107,7 +107,7 @@ COLLECT = Role(
         _cluster("Describe DescribeConfigs", "brokers, reassignments, log sizes, throttles of brokers"),
         _topic("Describe DescribeConfigs", ALL, "moving partitions, throttled-replica lists"),
         _topic("Write", f"{PREFIX}.metrics", "measurements"),
-        _group(lease_group(CLUSTER, "collect"), "the lease: of two collectors one acts"),
+        _group(lease_group(CLUSTER, "collect"), "the lease: only one collector acts"),
     ),
     after=_NO_LEASE.format(part="collector"),
 )
@@ -119,7 +119,7 @@ STREAM = Role(
         _topic(_ALL_OWN, f"{PREFIX}.signals", "signals; Read for the history"),
         _topic("Write Describe DescribeConfigs", f"{PREFIX}.rejects", "refused records"),
         _topic(_ALL_OWN, f"{PREFIX}.history", "history"),
-        _group(lease_group(CLUSTER, "stream"), "the lease: of two streams one acts"),
+        _group(lease_group(CLUSTER, "stream"), "the lease: only one stream acts"),
     ),
     after="The stream also needs Read and Describe on each topic of `stream.sources`. Without the rights on the history topic, or "
     "without Read on the signals topic, the stream writes signals but no history, and its log names the missing right. "

@@ -464,7 +464,7 @@ class Tenants(BaseModel):
     total_text: str | None
     holds: list[str]
     observed_at_ms: int | None
-    tenants: list[TenantBody] | None = Field(description="null: no tenant was evaluated, and the holds say why")
+    tenants: list[TenantBody] | None = Field(description="null: no tenant was evaluated; `holds` gives the reason")
     total: int
     next_offset: int | None
 

@@ -25,10 +25,10 @@ class DeadlineForecast:
         """Returns the change by the forecast, as the end of a sentence."""
         source = "the forecast of the load" if self.has_profile else "the schedule (the broker has no usable profile)"
         if self.time_ratio <= 0.0:
-            return f"by {source}, too little room is left until finish_at, so it may use all the room now"
+            return f"by {source}, too little bandwidth is left until finish_at, so this side may use all that is left now"
         if self.time_ratio >= 1.0 - _NOTABLE:
-            return f"by {source}, each hour until finish_at leaves room for this rate"
+            return f"by {source}, each hour until finish_at leaves enough bandwidth for this rate"
         return (
-            f"by {source}, some hours until finish_at leave less room, so it copies {1.0 / self.time_ratio:.2g} times as fast as "
-            "with the load of now"
+            f"by {source}, some hours until finish_at leave less bandwidth, so this side copies {1.0 / self.time_ratio:.2g} times "
+            "as fast as with the present load"
         )

@@ -21,7 +21,7 @@ class LatencySource(StrEnum):
 # When the value that a limit follows from was measured.
 WHEN_MEASURED = {
     LatencySource.BASELINE: "without copies",
-    LatencySource.HISTORY: "without copies at this hour, by the history",
+    LatencySource.HISTORY: "without copies at this hour, according to the history",
     LatencySource.MOVE: "at best in this move",
 }
 

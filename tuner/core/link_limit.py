@@ -41,4 +41,4 @@ class LinkLimit:
         """Returns the limit by the link speed, as a part of a sentence; empty if it limits nothing."""
         if self.source is not LinkSource.LINK or self.link_speed_bytes_per_s is None:
             return ""
-        return f"the broker's link carries {rate_text(self.link_speed_bytes_per_s)}, by the metrics of its machine"
+        return f"the broker's link carries {rate_text(self.link_speed_bytes_per_s)}, according to the metrics of its machine"

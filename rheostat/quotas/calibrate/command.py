@@ -144,7 +144,7 @@ def _removable_leftovers(client: TopicMutationClient, settings: Settings) -> lis
     trial = send.read_orders(settings).orders.trials.get(QuotaTrialKind.CALIBRATE)
     if trial is None or not is_run_active(trial, _now_ms()):
         return find_leftovers(client, prefix)
-    tell(f"A calibration has not ended by its record ({trial.by}): watching its topics for {_WATCH_S:.0f} s.")
+    tell(f"The records show a calibration by {trial.by} that has not ended: watching its topics for {_WATCH_S:.0f} s.")
 
     def topics() -> set[tuple[str, int]]:
         return {(s.topic, s.partition) for s in client.partitions() if s.topic.startswith(f"{prefix}.calibrate.")}

@@ -161,7 +161,7 @@ def _follow_rate(
         text = f"the concurrency of Cruise Control is not raised: {vetoes_text(vetoes)}"
         return memory, HoldMovements(CruiseControlReason.VETOED, text)
     if movements > current and 0 <= now_ms - memory.raised_at_ms < 1000 * RAISE_EVERY_S:
-        text = f"{head} in a minute, as it was raised just now: {cause}"
+        text = f"{head}, but not before a minute has passed since the last raise: {cause}"
         return memory, HoldMovements(CruiseControlReason.RAISED_RECENTLY, text)
     raised_at_ms = now_ms if movements > current else memory.raised_at_ms
     memory = replace(memory, raised_at_ms=raised_at_ms)

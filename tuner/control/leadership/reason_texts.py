@@ -56,7 +56,7 @@ LEADERSHIP_REASON_TEXTS: Mapping[LeadershipReason, ReasonText] = MappingProxyTyp
             advice="set `tuner.leadership: act` if the tuner should elect preferred leaders",
         ),
         LeadershipReason.CAUGHT_UP: ReasonText(
-            cause="the broker has caught up, and its clients are well",
+            cause="the broker has caught up, and its clients do not wait",
             effect="elects the preferred leaders of a tenth of its partitions, at most 500 at a time",
         ),
     }

@@ -47,7 +47,7 @@ def find_blockers(
         texts += _refusal_texts(plan, progress, refusals)
     if progress.externally_reassigned:
         names = name_partitions(progress.externally_reassigned)
-        texts.append(f"{names}: another tool reassigns this; waiting until that has ended")
+        texts.append(f"{names}: being reassigned by another tool; the plan waits until that has ended")
     if progress.stopped_externally:
         names = name_partitions(list(progress.stopped_externally))
         texts.append(f"{names}: another tool stopped the step; left alone until `rheostat reassign resume {plan.id}`")

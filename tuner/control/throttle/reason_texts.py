@@ -24,11 +24,11 @@ CYCLE_REASONS: Mapping[Reason, ReasonText] = MappingProxyType(
         ),
         Reason.SCHEDULE_ENDED: ReasonText(
             cause="a rule of `tuner.schedule` has ended",
-            effect="uses the ceiling and the objective in force, which the decision names, from this cycle on",
+            effect="from this cycle on uses the ceiling and the objective in force; the decision names both",
         ),
         Reason.SCHEDULE_BEGAN: ReasonText(
             cause="a rule of `tuner.schedule` has begun",
-            effect="uses the ceiling and the objective of the rule, which the decision names, from this cycle on",
+            effect="from this cycle on uses the ceiling and the objective of the rule; the decision names both",
             advice="preview the rules with `rheostat config schedule`; an override of an operator precedes them",
         ),
         Reason.CLEARED_BY_TOOL: ReasonText(

@@ -102,7 +102,7 @@ def test_missing_right_to_write_is_advice_in_a_dry_run(dry_run: str, verdict: Fi
         assert found[check].found.endswith("with dry_run: false it is needed") is (verdict is FindingVerdict.ADVICE)
     for check in STANDBY:
         assert found[check].verdict is FindingVerdict.ADVICE
-        assert "Without this right it works on one host" in found[check].found
+        assert "Without this right rheostat works on one host" in found[check].found
 
 
 def test_rights_for_which_kafka_creates_a_topic_wait_for_create() -> None:

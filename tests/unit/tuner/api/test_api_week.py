@@ -179,7 +179,7 @@ def test_objective_from_the_history_is_described_and_shown() -> None:
     sources = LatencyLimitBody.model_json_schema()["properties"]["source"]["enum"]
     assert sources == [source.value for source in LatencySource]
     card = rig.get("/page/brokers").text
-    assert "objective 60 ms (40 ms without copies at this hour, by the history)" in card
+    assert "objective 60 ms (40 ms without copies at this hour, according to the history)" in card
 
 
 def test_changes_of_tenants_are_on_the_card_of_the_controller() -> None:

@@ -93,7 +93,7 @@ def test_sentences_empty_plan_and_fewer_racks() -> None:
     together = tuple(("a", n) for n in range(7))
     crowded = GeneratedPlanReport("a test", GeneratedPlan(made().plan.targets, 0.0, {}, {}, together), {}, {}, None)
     assert sentences(crowded)[-1] == (
-        "On fewer racks than before, because the other racks have no room: a-0, a-1, a-2, a-3, a-4 and 2 more."
+        "These partitions would be on fewer racks than before, because the other racks have no room: a-0, a-1, a-2, a-3, a-4 and 2 more."
     )
 
 

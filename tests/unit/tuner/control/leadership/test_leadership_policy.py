@@ -1,4 +1,4 @@
-"""When a broker gets its leaders back: after it has caught up, one group at a time, while its clients are well."""
+"""When a broker gets its leaders back: after it has caught up, one group at a time, while its clients do not wait."""
 
 from __future__ import annotations
 

@@ -159,17 +159,17 @@ def test_no_headroom_precedes_the_deadline_in_the_text() -> None:
 @pytest.mark.parametrize(
     ("forecast", "text"),
     [
-        (None, "; broker 1 has no usable profile, so its load of now is assumed until finish_at"),
+        (None, "; broker 1 has no usable profile, so its present load is assumed until finish_at"),
         (
             DeadlineForecast(0.5),
-            "; by the forecast of the load, some hours until finish_at leave less room, so it copies 2 times as fast as with the "
-            "load of now",
+            "; by the forecast of the load, some hours until finish_at leave less bandwidth, so this side copies 2 times as fast "
+            "as with the present load",
         ),
-        (DeadlineForecast(1.0), "; by the forecast of the load, each hour until finish_at leaves room for this rate"),
+        (DeadlineForecast(1.0), "; by the forecast of the load, each hour until finish_at leaves enough bandwidth for this rate"),
         (
             DeadlineForecast(0.0, has_profile=False),
-            "; by the schedule (the broker has no usable profile), too little room is left until finish_at, so it may use all the "
-            "room now",
+            "; by the schedule (the broker has no usable profile), too little bandwidth is left until finish_at, so this "
+            "side may use all that is left now",
         ),
     ],
 )

@@ -348,7 +348,7 @@ def test_step_redirected_by_another_tool_is_external() -> None:
     rig.cycle(finish=False)
     rig.cluster.reassign(T0, (2, 3))
     rig.cycle(finish=False)
-    assert rig.plan().state.blockers == ("t-0: another tool reassigns this; waiting until that has ended",)
+    assert rig.plan().state.blockers == ("t-0: being reassigned by another tool; the plan waits until that has ended",)
     assert rig.plan().requested == {}
     rig.cluster.finish()
     rig.until_ended()
@@ -376,7 +376,7 @@ def test_external_reassignment_is_awaited() -> None:
     rig.give({T0: (3, 4)})
     rig.cycle(finish=False)
     assert rig.cluster.asked == []
-    assert rig.plan().state.blockers == ("t-0: another tool reassigns this; waiting until that has ended",)
+    assert rig.plan().state.blockers == ("t-0: being reassigned by another tool; the plan waits until that has ended",)
     rig.cluster.finish()
     rig.until_ended()
     assert rig.replicas() == {T0: (3, 4)}

@@ -152,7 +152,7 @@ def test_link_speed_limits_only_above_what_was_learned() -> None:
     limit = after(*fast, capacity=None).link_limit(Side.FOLLOWER)
     assert limit is not None
     assert (limit.source, limit.bytes_per_s) == (LinkSource.LINK, pytest.approx(1.25 * 110 * MB, rel=0.01))
-    assert limit.text == "the broker's link carries 125 MB/s, by the metrics of its machine"
+    assert limit.text == "the broker's link carries 125 MB/s, according to the metrics of its machine"
     slow_disk = [replace(each, produce_p99_ms=300.0) for each in fast]
     limit = after(*slow_disk, capacity=None).link_limit(Side.FOLLOWER)
     assert limit is not None

@@ -158,5 +158,5 @@ def test_texts_name_the_limit_and_its_source() -> None:
         "clients may have a p99 of 50 ms",
         "clients may have a p99 of 13 ms (8 ms without copies)",
         "clients may have a p99 of 13 ms (8 ms at best in this move)",
-        "clients may have a p99 of 13 ms (8 ms without copies at this hour, by the history)",
+        "clients may have a p99 of 13 ms (8 ms without copies at this hour, according to the history)",
     ]
