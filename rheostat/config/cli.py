@@ -73,7 +73,7 @@ def export(
 ) -> None:
     """Writes dashboards, alert rules, settings of monitoring and collectors, systemd units, Kubernetes files and ACL commands.
 
-    The ACL commands have the names and addresses of the settings file; without one, those of the example that is shipped. Files
+    The ACL commands have the names and addresses of the settings file; without one, those of the shipped example. Files
     that you have changed are kept. Exit code 1: this version has other content for such a file.
     """
     from rheostat.config.export import files_to_export

@@ -124,7 +124,7 @@ def entry_faults(settings: Settings, entries: Mapping[str, Any]) -> Iterator[tup
         if name == settings.cluster and _contains(entries.get(name), ("kafka",)):
             yield (
                 (*here, "kafka"),
-                f"{name} is the metrics cluster, whose connection is the shared key kafka: remove one",
+                f"{name} is the metrics cluster, whose connection is the shared key kafka: remove kafka from this entry",
             )
         for section, key in _SHARED_ONLY:
             if _contains(entries.get(name), (section, key)):

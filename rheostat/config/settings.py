@@ -81,7 +81,7 @@ class TopicSettings(BaseModel):
 
 
 class LogSettings(BaseModel):
-    """What the processes log."""
+    """The log of all processes."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

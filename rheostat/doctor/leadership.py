@@ -54,7 +54,7 @@ def _check_text(client: ClusterClient, brokers: Collection[int]) -> str:
     default = str(kafka_names.LEADER_CHECK_S_DEFAULT)
     periods = {int(c[kafka_names.LEADER_CHECK_S].value if kafka_names.LEADER_CHECK_S in c else default) for c in known}
     period = f"{min(periods)} s" if len(periods) == 1 else f"{min(periods)} to {max(periods)} s"
-    text = f"; it looks for them every {period} ({kafka_names.LEADER_CHECK_S} of the brokers; that of the controllers decides)"
+    text = f"; it looks for them every {period} ({kafka_names.LEADER_CHECK_S} of the brokers; the controllers use their own value)"
     if any(kafka_names.LEADER_IMBALANCE_PERCENT in configs for configs in known):
         text += f", and {kafka_names.LEADER_IMBALANCE_PERCENT} has no effect in KRaft mode"
     return text

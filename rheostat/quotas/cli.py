@@ -43,7 +43,7 @@ def quotas(
         float | None,
         number_option(
             parse_per_s,
-            "show which tenants a total of so many partitions/s would hold back; default, while no quota limits a tenant: the "
+            "show which tenants a total of this many partitions/s would hold back; default while no quota limits a tenant: the "
             "total of the last calibration, or an estimate",
             "NUMBER",
             "--total",

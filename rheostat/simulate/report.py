@@ -261,7 +261,7 @@ def _explain_unfinished(verdict: SimulationVerdict) -> Iterator[str]:
         yield (
             f"  The {side_name(blocked.side)}: its throttle is {rate_text(blocked.rate_bytes_per_s)}, and its steady-state "
             f"replication needs W = {rate_text(blocked.steady_state_bytes_per_s)}: nothing is left for the copy. "
-            f"The smallest rate that ever ends is {blocked.rate_bytes_per_s_min} bytes/s."
+            f"The lowest rate that ends the move is {blocked.rate_bytes_per_s_min} bytes/s."
         )
     if len(verdict.blocked) > SIDES_MAX:
         yield f"  ... {more_text(len(verdict.blocked) - SIDES_MAX, 'sides (--json has all)')}."

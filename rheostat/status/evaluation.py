@@ -173,7 +173,7 @@ def steps_without_tuner(snapshot: StatusSnapshot, state: str) -> list[str]:
     steps = [f"would do this: {text}" for text in first_sentences([decision.text for decision in acts])]
     if steered:
         throttles = "throttle" if steered == 1 else "throttles"
-        steps.append(f"would adjust {steered} {throttles} every second, as clients leave room")
+        steps.append(f"would adjust {steered} {throttles} every second to the load of the clients")
     elif not acts:
         steps.append("would change nothing now")
     subject = "The dry run" if state == TunerMode.DRY_RUN else "An active tuner"
@@ -200,7 +200,7 @@ def steps_of_active_tuner(
     assert live is not None, "the cluster was read"
     steps = [f"In progress: {text}" for text in _acts_in_progress(decisions, observation.now_ms)]
     if steering_ticks and observation.now_ms - steering_ticks[-1].at_ms < _STEERED_MS:
-        steps.append("The tuner adjusts throttles every second, as clients leave room.")
+        steps.append("The tuner adjusts throttles every second to the load of the clients.")
     if live.moves and observation.orders.pause is None:
         return steps + upcoming_changes(observation, live, result.memory, result.limits, StallLimits())
     return steps + (views.next_steps_json(snapshot) if is_state_known else [])

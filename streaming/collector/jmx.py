@@ -112,7 +112,7 @@ class AccessFiles:
             raise AgentAccessError(f"collector.password_file {self.password}: {_why(error)}") from error
         if not password:
             raise AgentAccessError(
-                f"collector.password_file {self.password}: its first line must be the password, and is empty"
+                f"collector.password_file {self.password}: its first line is empty, and must be the password"
             )
         return "Basic " + base64.b64encode(f"{self.username}:{password}".encode()).decode()
 

@@ -107,8 +107,8 @@ class HistoryWorker:
         ends = self._ends.count()
         if ends >= _ENDS_MAX:
             self._on_failure(
-                f"making the history has ended Spark's Java process {ends} times, because its heap was full. The periods that were "
-                "to be made are skipped. Raise stream.driver_memory_mb",
+                f"Spark's Java process has ended {ends} times while it computed the history, because its heap was full. The stream "
+                "skips the periods that it could not compute. Raise stream.driver_memory_mb",
                 0.0,
             )
             self._maker.skip()

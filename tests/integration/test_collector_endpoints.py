@@ -357,7 +357,7 @@ def test_unfit_file_names_its_setting(certificates: Certificates, tmp_path: Path
         (AccessFiles(ca=str(empty)), "collector.tls_ca_file"),
         (AccessFiles(cert=cert, key=key), "collector.tls_cert_file"),
         (AccessFiles(username="me", password=absent), "collector.password_file"),
-        (AccessFiles(username="me", password=str(empty)), "its first line must be the password, and is empty"),
+        (AccessFiles(username="me", password=str(empty)), "its first line is empty, and must be the password"),
     ):
         with pytest.raises(AgentAccessError, match=said):
             files.load()

@@ -53,7 +53,7 @@ def _look_at_the_history(page: Page, port: int, supervisor: Supervisor) -> None:
     assert rates[-1] is None
     marks.get_by_role("listitem").filter(has_text="has stalled").get_by_role("link").first.click()
     expect(page.locator("#decision")).to_contain_text("Values that would change this decision", timeout=30_000)
-    expect(page.locator("#decision")).to_contain_text("The drain of the move onto broker 3")
+    expect(page.locator("#decision")).to_contain_text("The rate at which the backlog of the move onto broker 3 shrinks")
 
 
 @pytest.mark.campaign

@@ -16,8 +16,8 @@ class MeasuredBody(BaseModel):
     client_out_bytes_per_s: list[float | None]
     replication_in_bytes_per_s: list[float | None] = Field(description="copies included")
     replication_out_bytes_per_s: list[float | None] = Field(description="copies included")
-    produce_p99_ms: list[float | None] = Field(description="the highest period of the step")
-    lag_messages: list[float | None] = Field(description="messages that followers lack; the highest period of the step")
+    produce_p99_ms: list[float | None] = Field(description="the highest value of a period in the step")
+    lag_messages: list[float | None] = Field(description="messages that followers lack; the highest value of a period in the step")
 
 
 class RateLineBody(BaseModel):
@@ -35,7 +35,7 @@ class RateLinesBody(BaseModel):
 class InForceBody(BaseModel):
     since_ms: int
     rate_bytes_per_s_max: float = Field(description="the ceiling of throttles")
-    latency_ms: float | None = Field(description="the highest produce p99; null: not set as a time")
+    latency_ms: float | None = Field(description="the highest produce p99; null: the objective has no fixed latency")
     text: str
 
 
@@ -54,8 +54,8 @@ class BrokerHistoryBody(BaseModel):
     measured: MeasuredBody
     throttles: RateLinesBody = Field(description="from the journal")
     in_force: list[InForceBody] = Field(
-        description="the ceiling and the objective, from the journal; the first may be older"
+        description="the ceiling and the objective, from the journal; the first entry may be from before the range"
     )
     marks: list[MarkBody] = Field(description="in order of time")
-    marks_left_out: int = Field(description="marks of the range that do not fit: see `from_ms` and `to_ms`")
+    marks_left_out: int = Field(description="number of marks that this answer leaves out; a shorter range has them")
     notes: list[str] = Field(description="what the history lacks, in words")

@@ -202,14 +202,16 @@ def _quiet_fact(snapshot: StatusSnapshot, weeks: WeekStore, now_ms: int) -> Fact
     if quiet is None:
         why = "no broker is known" if not reasons else _most_common(reasons)
         return Fact(name, f"unknown, because there is no forecast of the load: {why}.", command)
+    loads = (
+        f"{rate_text(quiet.client_bytes_per_s_now)} in the next {WINDOW_H} hours, "
+        f"{rate_text(quiet.client_bytes_per_s_max)} at the busiest time"
+    )
     if quiet.is_now:
         when = "now: no hour of the next day is forecast to be clearly quieter"
     else:
         when = f"{moment(quiet.start_ms)[:16]} UTC, the quietest {WINDOW_H} hours of the next day"
-    text = (
-        f"{when}. Forecast of all clients: {rate_text(quiet.client_bytes_per_s)} then, "
-        f"{rate_text(quiet.client_bytes_per_s_now)} from now on, {rate_text(quiet.client_bytes_per_s_max)} at the busiest time."
-    )
+        loads = f"{rate_text(quiet.client_bytes_per_s)} in these hours, {loads}"
+    text = f"{when}. Forecast of the load of all clients: {loads}."
     if len(usable) < len(reasons):
         text += f" {len(reasons) - len(usable)} of {len(reasons)} brokers have no forecast, and are left out."
     return Fact(name, text, command)

@@ -99,7 +99,7 @@ def _check_active(observers: Observers) -> None:
     if not observers.status.active:
         _, why = observers.status.ready()
         raise HTTPException(
-            409, f"{why}: start the plan on the page of the tuner that acts, or use `rheostat reassign start`"
+            409, f"{why}: start the plan on the status page of the active tuner, or use `rheostat reassign start`"
         )
 
 

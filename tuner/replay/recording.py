@@ -227,7 +227,7 @@ class _SectionReader:
             return None
         stream.is_running, stream.is_unfinished = True, False
         frame_header = stream.frame_header
-        assert frame_header is not None, "a stream runs only after a frame"
+        assert frame_header is not None, "a delta stream begins with a frame"
         return RecordedStep(
             run=run,
             number=number,

@@ -109,9 +109,9 @@ def estimate(
 ) -> None:
     """Estimates how long a reassignment takes, or which throttle ends it in time (KIP-73).
 
-    With --start, the forecast load of each hour counts, instead of the present load.
+    With --start, the estimate uses the forecast load of each hour instead of the present load.
 
-    Exit code 1: the reassignment cannot end within the limits that the options give, or with --start not within 7 days.
+    Exit code 1: the reassignment cannot end within the limits that the options give or, with --start, within 7 days.
     """
     from rheostat.console.logs import set_up_logs
     from rheostat.plan.estimate.command import run_estimate

@@ -34,7 +34,7 @@ def sentences(report: EstimateReport) -> list[str]:
         return _explain_too_slow(report, best)
     if best.rate_bytes_per_s is None or best.time_s is None:
         return [
-            f"It ends at any rate from {_exact(best.rate_bytes_per_s_min)} up. With --throttle, the answer is the time; with "
+            f"The move ends at any rate from {_exact(best.rate_bytes_per_s_min)} up. With --throttle, the answer is the time; with "
             "--within, the rate."
         ]
     limit = f" (limit: {span_text(options.time_s)})" if options.time_s is not None else ""
@@ -47,7 +47,7 @@ def _explain_never_ends(report: EstimateReport, best: RateEstimate[Any]) -> list
     lines = [
         f"At {_exact(rate, options)} it never ends: steady-state replication alone takes {rate_text(min_rate - 1)}"
         f"{_on_side(best.steady_state_side)}. The rate is {rate_text(min_rate - rate)} too low, and more time does not help.",
-        f"The smallest rate that ever ends is {_exact(min_rate, options)}.",
+        f"The lowest rate that ends the move is {_exact(min_rate, options)}.",
     ]
     if best.rate_bytes_per_s_needed is not None and options.time_s is not None:
         needed = _exact(best.rate_bytes_per_s_needed, options)
@@ -169,7 +169,7 @@ def _remark_follower_only(report: EstimateReport) -> list[str]:
     follower_min = max(rate_bytes_per_s_min(load) for (_, side), load in report.loads.items() if side is Side.FOLLOWER)
     if follower_min >= report.per_side.rate_bytes_per_s_min:
         return []
-    return [f"With only the follower sides throttled, any rate from {_exact(follower_min)} up ends."]
+    return [f"With only the follower sides throttled, any rate from {_exact(follower_min)} up ends the move."]
 
 
 def _remark_near_steady_state(report: EstimateReport) -> list[str]:

@@ -139,7 +139,7 @@ STEP_OUTCOME_REASON_TEXTS: Mapping[StepOutcomeReason, ReasonText] = MappingProxy
             effect="stops the running steps, and ends the plan when its partitions are rolled back",
         ),
         StepOutcomeReason.CORDONED: ReasonText(
-            cause="a broker that running steps add a replica on was cordoned",
+            cause="a broker was cordoned while running steps add replicas on it",
             effect="stops these steps; they start again once the cordon is lifted",
             advice="lift the cordon, or cancel the plan",
         ),

@@ -67,7 +67,7 @@ def _below_steady_state(record: _DecisionRecord) -> Iterator[Threshold]:
     if current is not None and steady_state is not None:
         yield Threshold(
             "the throttle", f"above {rate_text(steady_state)} (steady-state replication)", rate_text(current),
-            "the tuner would have judged whether the traffic uses the throttle up",
+            "the tuner would have checked whether the throttle is used up",
         )  # fmt: skip
     yield from _drains(record.inputs, is_stalled=True)
 
@@ -79,7 +79,7 @@ def _rate_conditions(record: _DecisionRecord) -> Iterator[Threshold]:
     if current is not None and measured is not None and bound is not None and measured >= bound * current:
         yield Threshold(
             "the traffic through the throttle", f"below {rate_text(bound * current)} ({bound:.0%} of the throttle)",
-            rate_text(measured), "this throttle would not have limited the move, and would have stayed",
+            rate_text(measured), "the tuner would have kept this throttle, which would not have limited the move",
         )  # fmt: skip
 
 
@@ -91,9 +91,9 @@ def _drains(inputs: Inputs, *, is_stalled: bool) -> Iterator[Threshold]:
         drain = _drain(stall["window"])
         if drain is not None and (drain[0] < drain[1]) == is_stalled:
             had, needed = drain
-            otherwise = "the move would have counted as progressing" if is_stalled else "the move would have lost time"
+            otherwise = "the move would have counted as progressing" if is_stalled else "the move would have lost progress"
             yield Threshold(
-                f"the drain of the move onto broker {destination} (the backlog's slope with the opposite sign)",
+                f"the rate at which the backlog of the move onto broker {destination} shrinks",
                 f"{'at least' if is_stalled else 'below'} {rate_text(needed)} (half of what the throttles allow)", _signed(had),
                 otherwise,
             )  # fmt: skip
@@ -128,7 +128,7 @@ def _watching(record: _DecisionRecord) -> Iterator[Threshold]:
     observed_s = min(float(stall["observed_s"]) for stall in record.inputs["stalls"].values())
     yield Threshold(
         "the time for which the move was observed at one rate", f"at least {_STALL.observed_s_min:g} s", f"{observed_s:.0f} s",
-        "the tuner would have judged the progress",
+        "the tuner would have assessed the progress",
     )  # fmt: skip
 
 
@@ -159,7 +159,7 @@ def _stale(record: _DecisionRecord) -> Iterator[Threshold]:
         "the age of the oldest signal",
         f"at most {limit_s:g} s",
         span_text(max(ages_s)),
-        "the tuner would have judged the move",
+        "the tuner would have assessed the move",
     )
 
 

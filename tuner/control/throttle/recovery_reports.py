@@ -83,16 +83,16 @@ def _describe_classes(live: LiveCluster, throttled: list[PartitionMove], memory:
     at_minimum = sum(standing_of(recovery, live.min_in_sync) is IsrStanding.AT for recovery in throttled)
     parts = [
         f"{len(throttled)} partitions may wait" + (f", {at_minimum} of them with a raised rate" if at_minimum else ""),
-        f"{unmeasured} have had no fresh signals for a minute, and run without a throttle: check that the agents of their "
+        f"{unmeasured} run without a throttle, because they have had no fresh signals for a minute: check that the agents of their "
         "brokers, the collector and the stream run",
-        f"{others} are the most urgent of their broker, lack little, or are on brokers with a rate that the tuner must not "
-        "change, and run without a throttle",
+        f"{others} run without a throttle: they are the most urgent of their broker, lack little, or are on brokers with a rate "
+        "that the tuner must not change",
         f"{below} are below min.insync.replicas, and nothing holds them back",
     ]
     counts: tuple[int, ...] = (len(throttled), unmeasured, others, below)
     if live.recoveries_left_out:
         parts.append(
-            f"{live.recoveries_left_out} more recover; too many to follow them, so they run without a throttle"
+            f"{live.recoveries_left_out} more recover without a throttle, because the tuner cannot follow so many"
         )
         counts = (*counts, live.recoveries_left_out)
     return "; ".join(part for part, count in zip(parts, counts, strict=True) if count)

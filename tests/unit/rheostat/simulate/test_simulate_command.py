@@ -132,7 +132,7 @@ def test_move_that_never_ends_names_w_and_smallest_rate(stuck: Path) -> None:
     assert "did NOT end within 6 min" in told
     assert "its throttle is 5.00 MB/s" in told
     assert "W = 6.00 MB/s" in told
-    assert "The smallest rate that ever ends is 6000001 bytes/s" in told
+    assert "The lowest rate that ends the move is 6000001 bytes/s" in told
 
 
 def test_rheostat_policy_rescues_a_stalled_move(stuck: Path) -> None:

@@ -193,7 +193,7 @@ def test_next_steps_omit_those_that_need_the_unknown_state() -> None:
     next_ = status(None, None, *entries, ticks=[tick])["next"]
     assert next_[:2] == [
         "In progress: that is begun",
-        "The tuner adjusts throttles every second, as clients leave room.",
+        "The tuner adjusts throttles every second to the load of the clients.",
     ]
     assert next_[2].startswith("When the moves have ended: ")
     # Without the tuner's state it is unknown which throttles it will restore.

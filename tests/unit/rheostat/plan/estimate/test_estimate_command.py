@@ -62,7 +62,7 @@ def test_estimate_rate_from_time() -> None:
 
 def test_estimate_without_limits_is_the_smallest_rate() -> None:
     assert record(*FIGURES)["kip73"]["rate_bytes_per_s_min"] == 20_000_001
-    assert "It ends at any rate from 20.0 MB/s (20000001 bytes/s) up." in said(*FIGURES)
+    assert "The move ends at any rate from 20.0 MB/s (20000001 bytes/s) up." in said(*FIGURES)
 
 
 def test_estimate_feasible_share_and_time() -> None:
@@ -88,7 +88,7 @@ def test_estimate_infeasible_share_and_time_names_both() -> None:
 def test_estimate_share_below_steady_state_never_ends() -> None:
     text = said(*FIGURES, "--share", "10%", "--capacity", "125MB/s", "--within", "12h", code=1)
     assert "it never ends: steady-state replication alone takes 20.0 MB/s (max BytesInPerSec)" in text
-    assert "The smallest rate that ever ends is 20.0 MB/s (20000001 bytes/s, 16.0 % of capacity)." in text
+    assert "The lowest rate that ends the move is 20.0 MB/s (20000001 bytes/s, 16.0 % of capacity)." in text
     assert "To end within 12 h it takes 47.8 MB/s" in text
 
 
@@ -142,8 +142,8 @@ def test_estimate_per_side_never_ends_although_formula_does(files: list[str]) ->
     text = said(*files, "--throttle", "4.5MB/s", code=1)
     never = "At 4.50 MB/s (4500000 bytes/s) it never ends: steady-state replication alone takes 6.00 MB/s on the leader side of"
     assert never in text
-    assert "The smallest rate that ever ends is 6.00 MB/s (6000001 bytes/s)." in text
-    assert "With only the follower sides throttled, any rate from 3.00 MB/s (3000001 bytes/s) up ends." in text
+    assert "The lowest rate that ends the move is 6.00 MB/s (6000001 bytes/s)." in text
+    assert "With only the follower sides throttled, any rate from 3.00 MB/s (3000001 bytes/s) up ends the move." in text
     assert "Steady-state replication: KIP-73 takes max(BytesInPerSec), 3.00 MB/s. The throttle passes 6.00" in text
 
 

@@ -100,4 +100,4 @@ def test_records_of_another_form_give_no_sentence(forged: dict[str, Any]) -> Non
 def test_threshold_says_what_would_have_been_decided() -> None:
     (first, *_) = thresholds("stalled_below_steady_state", DECISION, inputs(), AT_MS)
     assert isinstance(first, Threshold)
-    assert first.otherwise == "the tuner would have judged whether the traffic uses the throttle up"
+    assert first.otherwise == "the tuner would have checked whether the throttle is used up"
