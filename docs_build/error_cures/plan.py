@@ -36,7 +36,7 @@ CURES: Mapping[str, str] = MappingProxyType(
             "give the plan file, or start the move first: the command estimates a move in progress"
         ),
         "Topic NAME was just created by another client": (
-            "use another name, or add partitions to that topic with `rheostat limits place`"
+            "use another name, or add partitions to that topic with `rheostat limits grow`"
         ),
         "has not ended, and every change of num.replica.fetchers": (
             "wait until the plan has ended, or pause it with `rheostat reassign pause`"

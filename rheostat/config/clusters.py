@@ -137,7 +137,7 @@ def entry_faults(settings: Settings, entries: Mapping[str, Any]) -> Iterator[tup
                 yield (
                     (*here, "kafka", "bootstrap_servers"),
                     f"{server} is also a server of {other}, and one Kafka cluster has one name. If it is the metrics cluster, give "
-                    "this entry its name, and no kafka",
+                    "this entry the name of the metrics cluster, and leave out kafka",
                 )
         yield from _shared_address_faults(name, cluster, seen)
         port = cluster.tuner.http.port

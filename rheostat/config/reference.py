@@ -14,8 +14,8 @@ from streaming.shared.unit_settings import UnitHint
 
 _HEAD = """# Configuration
 
-This page is for operators who write the settings file. After reading it, you know the meaning, the type and the default of each key.
-`rheostat config reference` generates the page from the settings in the code.
+This page is for operators who write the settings file. After reading it, you know the meaning, the type and the default of
+each key. `rheostat config reference` generates the page from the settings in the code.
 
 The settings are in one YAML file, which you name with `--config`. An environment variable overrides a key of the file: for
 `tuner.dry_run` it is `RHEOSTAT_TUNER__DRY_RUN`. If the file has an unknown key, a wrong type or a repeated key, each command prints

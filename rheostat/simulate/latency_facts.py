@@ -116,7 +116,7 @@ def latency_sentences(facts: LatencyFacts) -> list[str]:
     return [
         f"Broker {facts.broker} is the slowest: after {span_text(facts.at_s)} its p99 is {facts.p99_ms:.0f} ms, "
         f"{f'within {bound}' if is_within else over}.",
-        f"In that second copies of {rate_text(facts.copied_bytes_per_s)}{other} use {share_text(facts.utilisation)} of its "
+        f"In that second, copies of {rate_text(facts.copied_bytes_per_s)}{other} use {share_text(facts.utilisation)} of its "
         f"{facts.resource}.",
         *_reason_sentences(facts),
     ]

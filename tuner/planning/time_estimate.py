@@ -4,7 +4,8 @@ T* does not consider how many partitions may be copied at once. If the operator 
 of its two brokers, and the slowest side of the plan has to wait for slots. So the estimate is the larger of two times: T*, and the
 sum of the times of all copies, divided by the number of copies at once. A small overhead is added for the start and end of steps.
 
-The overhead is measured (docs/explanation/performance.md). The real time may be longer, because rates go down when producers suffer.
+The overhead is measured (docs/explanation/performance.md). The real time may be longer, because rates go down when producers
+suffer.
 """
 
 from __future__ import annotations

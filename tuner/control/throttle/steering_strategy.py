@@ -65,9 +65,9 @@ def _explain(
     # Clients have priority, but the move continues at the minimum rate.
     if setpoint is not None and setpoint.no_headroom:
         return Reason.NO_HEADROOM, (
-            f"clients (or objective.share_max) leave less than the {steady_state} of steady-state replication, so it is at its "
-            f"minimum rate, {rate_text(setpoint.bytes_per_s)} (if clients wait as long without the move, raise "
-            "the objective): move fewer partitions at a time, or move them when clients send less"
+            f"clients (or objective.share_max) leave less than the {steady_state} that steady-state replication needs, so the rate "
+            f"is at its minimum, {rate_text(setpoint.bytes_per_s)}; if clients wait as long without the move, raise the objective; "
+            "otherwise move fewer partitions at a time, or move them when clients send less"
             + (f"; {late_text}" if late_text else "")
         )
     # All available bandwidth is too little for the deadline: the operator decides what to change.

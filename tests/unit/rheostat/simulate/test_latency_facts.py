@@ -64,7 +64,7 @@ def test_sentences_explain_a_burst() -> None:
     assert facts is not None
     assert latency_sentences(facts) == [
         "Broker 2 is the slowest: after 1.0 s its p99 is 100 ms, above the objective of 50 ms; 1 of 3 seconds miss it.",
-        "In that second copies of 85.0 MB/s and other traffic of 10.0 MB/s use 95.0 % of its disk's write rate.",
+        "In that second, copies of 85.0 MB/s and other traffic of 10.0 MB/s use 95.0 % of its disk's write rate.",
         "Kafka averages the throttle of 50.0 MB/s over 11 s, so single seconds can exceed it.",
         "At 50.0 MB/s this second's p99 would be 12 ms.",
     ]
@@ -75,7 +75,7 @@ def test_sentences_of_a_calm_run_name_no_reason() -> None:
     assert facts is not None
     assert latency_sentences(facts) == [
         "Broker 2 is the slowest: after 1.0 s its p99 is 12 ms, within the objective of 50 ms.",
-        "In that second copies of 60.0 MB/s use 60.0 % of its disk's write rate.",
+        "In that second, copies of 60.0 MB/s use 60.0 % of its disk's write rate.",
     ]
 
 

@@ -89,7 +89,7 @@ def test_standby_starts_no_plan(rig: Rig, service: GivenPlans) -> None:
     rig.board.become_standby()
     answer = rig.post("/api/v1/plans", {"plan": "{}"})
     assert answer.status_code == 409
-    assert "start the plan on the page of the tuner that acts" in answer.json()["detail"]
+    assert "start the plan on the status page of the active tuner" in answer.json()["detail"]
     assert service.requests == []
 
 

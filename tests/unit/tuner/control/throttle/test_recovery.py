@@ -304,7 +304,7 @@ def test_recovery_without_signals_is_let_go_after_a_minute() -> None:
     memory, decisions = decide(later, memory, ACT, STALL)
     (removal,) = [d for d in decisions if isinstance(d, RemovePairs)]
     assert removal.pairs == LISTED["orders"]
-    assert "1 have had no fresh signals for a minute" in decisions[0].text
+    assert "1 run without a throttle, because they have had no fresh signals for a minute" in decisions[0].text
     # It is not listed again until it is measured.
     bare = replace(later, live=replace(cluster, lists={}), now_ms=NOW_MS + 120_000)
     memory, decisions = decide(bare, replace(memory, listed={}), ACT, STALL)
