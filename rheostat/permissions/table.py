@@ -135,8 +135,7 @@ TUNE = Role(
         ),
         _cluster(
             "Alter",
-            "reassignments and elections of plans, and elections with `tuner.leadership: act`; not needed with neither of them "
-            "(`tuner.reassign.enabled: false`)",
+            "plans (not with `tuner.reassign.enabled: false`), and elections of preferred leaders (`tuner.leadership: act`)",
             is_for_plans_and_leaders=True,
         ),
         _topic("Describe DescribeConfigs AlterConfigs", ALL, "throttled-replica lists; the create probe"),

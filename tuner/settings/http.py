@@ -68,7 +68,7 @@ class HttpSettings(BaseModel):
             and self.read_token.get_secret_value() == self.operate_token.get_secret_value()
         ):
             raise ValueError(
-                "read_token and operate_token are the same, so every reader could give orders: make another"
+                "read_token and operate_token are the same, so every reader could give orders: make another token"
             )
         return self
 

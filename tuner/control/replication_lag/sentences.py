@@ -68,7 +68,7 @@ def hot_partition(thread: FetcherThreadLag, hot: LaggingPartition) -> str:
     rate = f" ({rate_text(hot.write_bytes_per_s)} are written to it)" if hot.write_bytes_per_s is not None else ""
     return (
         f"{hot.topic}-{hot.partition}{rate} has nearly all of the lag of the thread {client_id(thread.fetcher, thread.source)}, "
-        "and one thread copies a partition; give the topic more partitions, or write less to this one"
+        "and a partition always has a single thread; give the topic more partitions, or write less to this one"
     )
 
 
