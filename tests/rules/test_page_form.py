@@ -38,8 +38,14 @@ def test_page_has_permitted_length(page: Path, lines_min: int, lines_max: int) -
     assert lines_min <= lines <= lines_max, "split the page, or leave out what another page has"
 
 
-@pytest.mark.parametrize("page", [*PAGES, ROOT / "README.md", ROOT / "SECURITY.md", ROOT / "CONTRIBUTING.md"], ids=name_of)
+@pytest.mark.parametrize(
+    "page", [*PAGES, ROOT / "README.md", ROOT / "SECURITY.md", ROOT / "CONTRIBUTING.md"], ids=name_of
+)
 def test_page_has_each_list_item_on_its_own_line(page: Path) -> None:
     without_code = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
-    joined = [line for line in without_code.splitlines() if not line.startswith("|") and re.search(r"[.:;,`] -(?: [A-Z`]|$)", line)]
+    joined = [
+        line
+        for line in without_code.splitlines()
+        if not line.startswith("|") and re.search(r"[.:;,`] -(?: [A-Z`]|$)", line)
+    ]
     assert not joined, "a browser shows these list items as one paragraph"

@@ -17,7 +17,9 @@ class MeasuredBody(BaseModel):
     replication_in_bytes_per_s: list[float | None] = Field(description="copies included")
     replication_out_bytes_per_s: list[float | None] = Field(description="copies included")
     produce_p99_ms: list[float | None] = Field(description="the highest value of a period in the step")
-    lag_messages: list[float | None] = Field(description="messages that followers lack; the highest value of a period in the step")
+    lag_messages: list[float | None] = Field(
+        description="messages that followers lack; the highest value of a period in the step"
+    )
 
 
 class RateLineBody(BaseModel):

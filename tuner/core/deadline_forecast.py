@@ -25,7 +25,9 @@ class DeadlineForecast:
         """Returns the change by the forecast, as the end of a sentence."""
         source = "the forecast of the load" if self.has_profile else "the schedule (the broker has no usable profile)"
         if self.time_ratio <= 0.0:
-            return f"by {source}, too little bandwidth is left until finish_at, so this side may use all that is left now"
+            return (
+                f"by {source}, too little bandwidth is left until finish_at, so this side may use all that is left now"
+            )
         if self.time_ratio >= 1.0 - _NOTABLE:
             return f"by {source}, each hour until finish_at leaves enough bandwidth for this rate"
         return (

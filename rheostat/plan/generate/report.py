@@ -69,7 +69,9 @@ def sentences(report: GeneratedPlanReport) -> list[str]:
         result.append(cordon_text(report.cordon))
     if plan.on_fewer_racks:
         names = join_names((f"{topic}-{partition}" for topic, partition in plan.on_fewer_racks), 5)
-        result.append(f"These partitions would be on fewer racks than before, because the other racks have no room: {names}.")
+        result.append(
+            f"These partitions would be on fewer racks than before, because the other racks have no room: {names}."
+        )
     if report.estimate is not None:
         result += estimate_text.sentences(report.estimate)
     return [*result, *report.notes]

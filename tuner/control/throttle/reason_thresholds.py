@@ -91,7 +91,9 @@ def _drains(inputs: Inputs, *, is_stalled: bool) -> Iterator[Threshold]:
         drain = _drain(stall["window"])
         if drain is not None and (drain[0] < drain[1]) == is_stalled:
             had, needed = drain
-            otherwise = "the move would have counted as progressing" if is_stalled else "the move would have lost progress"
+            otherwise = (
+                "the move would have counted as progressing" if is_stalled else "the move would have lost progress"
+            )
             yield Threshold(
                 f"the rate at which the backlog of the move onto broker {destination} shrinks",
                 f"{'at least' if is_stalled else 'below'} {rate_text(needed)} (half of what the throttles allow)", _signed(had),

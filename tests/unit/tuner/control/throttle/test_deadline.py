@@ -165,7 +165,10 @@ def test_no_headroom_precedes_the_deadline_in_the_text() -> None:
             "; by the forecast of the load, some hours until finish_at leave less bandwidth, so this side copies 2 times as fast "
             "as with the present load",
         ),
-        (DeadlineForecast(1.0), "; by the forecast of the load, each hour until finish_at leaves enough bandwidth for this rate"),
+        (
+            DeadlineForecast(1.0),
+            "; by the forecast of the load, each hour until finish_at leaves enough bandwidth for this rate",
+        ),
         (
             DeadlineForecast(0.0, has_profile=False),
             "; by the schedule (the broker has no usable profile), too little bandwidth is left until finish_at, so this "
