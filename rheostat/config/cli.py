@@ -126,7 +126,7 @@ def export_files(files: Sequence[ExportedFile], folder: Path, *, force: bool, li
     if report.kept:
         raise CommandError(
             "\n".join(
-                f"{folder / path} has changes of yours, so it is kept as it is; this version ships another content"
+                f"{folder / path} was changed and is kept; this version has other content for it"
                 for path in report.kept
             )
             + "\nCompare these files with an export into an empty folder, or overwrite them with --force."
