@@ -90,7 +90,7 @@ def proposal_lines(report: CalibrationReport) -> list[str]:
     partitions = "1 partition" if worst.size == 1 else f"{worst.size} partitions"
     lines += [
         f"Total: {proposal.total_per_s:g} partitions/s. The worst case limits it: {KIND_TEXTS[worst.kind]} with {partitions} per "
-        f"topic kept the objective up to {worst.low_per_s:.3g}/s. {RESERVE_RATIO:.0%} of it stays in reserve for elections and "
+        f"topic met the objective up to {worst.low_per_s:.3g}/s. {RESERVE_RATIO:.0%} of it stays in reserve for elections and "
         "other work of the controller.",
         f"Quota of each tenant: controller_mutation_rate={proposal.tenant_per_s:g}. {proposal.tenants} tenants share "
         f"{OVER_ALLOCATION:g} × the total, because they are rarely active at the same time.",
