@@ -14,6 +14,13 @@ CURES: Mapping[str, str] = MappingProxyType(
         "The release is recorded, and it is unknown": (
             "run `rheostat status`: it shows the settings that are still to be restored, and whether a tuner acts"
         ),
+        "Nothing was deleted: the tuner HOLDER still runs": (
+            "stop all processes of rheostat on all hosts, wait half a minute, and repeat the command"
+        ),
+        "Nothing was deleted: records still arrive": "stop all processes of rheostat on all hosts, and repeat the command",
+        "Nothing was deleted: the consumer group": (
+            "stop all processes of rheostat on all hosts, wait some seconds, and repeat the command"
+        ),
         "No setting could be restored": "the message names the cause for each setting. Correct it, and repeat `rheostat release`",
         "it is unknown whether the order is recorded": _STATUS_FIRST,
         "It is not known whether the order was recorded": "run `rheostat reassign status` before you repeat the order",
