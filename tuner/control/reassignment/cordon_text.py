@@ -38,9 +38,9 @@ def cordon_texts(
         waits = cordons.wait_text(head)
         texts += [waits] if waits is not None else []
     for broker, held in held_by_broker.items():
-        advice = f"lift the cordon, or `rheostat reassign cancel {plan.id}`"
+        advice = f"lift the cordon, or run `rheostat reassign cancel {plan.id}`"
         if head.desired is DesiredPlanState.CANCELLING:
-            advice = f"lift the cordon, or `rheostat reassign cancel {plan.id} --no-rollback`"
+            advice = f"lift the cordon, or run `rheostat reassign cancel {plan.id} --no-rollback`"
         texts.append(f"{name_partitions(held)}: broker {broker} is cordoned, so no step adds a replica there: {advice}")
     return tuple(texts)
 

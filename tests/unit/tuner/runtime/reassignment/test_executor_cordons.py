@@ -37,7 +37,7 @@ def test_step_to_a_cordoned_broker_waits_and_is_named() -> None:
     (text,) = rig.plan().state.blockers
     assert (
         text
-        == "a-0: broker 3 is cordoned, so no step adds a replica there: lift the cordon, or `rheostat reassign cancel p`"
+        == "a-0: broker 3 is cordoned, so no step adds a replica there: lift the cordon, or run `rheostat reassign cancel p`"
     )
     rig.cordons = CordonState()
     rig.until_ended()
