@@ -134,8 +134,8 @@ def itself() -> list[stat.Panel]:
         ),
         verdict(
             "Mode",
-            "Dry run: the tuner decides and writes nothing to the cluster. A dry run beside a tuner that acts "
-            "does not count.",
+            "Dry run: the tuner decides and writes nothing to the cluster. A dry run does not count "
+            "if another tuner acts.",
             least(TunerMetric.DRY_RUN),
             thresholds((None, GREEN), (1, YELLOW)),
             words={"0": "active", "1": "dry run"},
