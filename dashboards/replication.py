@@ -209,7 +209,8 @@ def board() -> dashboard.Dashboard:
     return make_dashboard(
         "Replication",
         UID,
-        "The lag of followers in normal operation: by broker and by fetcher thread. This dashboard does not show the lag of consumers.",
+        "The lag of followers in normal operation: by broker and by fetcher thread. "
+        "This dashboard does not show the lag of consumers.",
         [
             ("Does a follower lag?", lagging()),
             ("Which followers lag, and do they catch up?", by_broker()),

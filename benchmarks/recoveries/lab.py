@@ -125,7 +125,8 @@ class RecoveryLab:
             # The benchmark elects the preferred leaders itself, after a run.
             settings={"auto.leader.rebalance.enable": "false"},
             broker_settings={
-                # As with Kafka's defaults, one partition does not fill a response, so each response also has the partitions in sync.
+                # As with Kafka's defaults, one partition does not fill a response. So each response also has the partitions in
+                # sync.
                 "replica.fetch.max.bytes": str(size.fetch_bytes),
                 "replica.fetch.response.max.bytes": str(size.answer_bytes),
                 "log.retention.check.interval.ms": "5000",

@@ -57,7 +57,9 @@ CURES: Mapping[str, str] = MappingProxyType(
             "change the request by the reason after the colon: name other brokers, or add brokers. `rheostat limits` shows "
             "which brokers are full"
         ),
-        "OPTION: Kafka creates at most COUNT_MAX": "create the topic with at most 9,999 partitions, and add the others afterwards, at most 10,000 at a time",
+        "OPTION: Kafka creates at most COUNT_MAX": (
+            "create the topic with at most 9,999 partitions, and add the others afterwards, at most 10,000 at a time"
+        ),
         "and Kafka cannot remove partitions": "give `--partitions` or `--to` the new total number, above the present one",
         "which its new partitions also get": "remove `--replication`: new partitions get the replication factor of their topic",
         "already exists, with … partitions": "give another name, or add partitions to the topic with `rheostat limits grow`",
