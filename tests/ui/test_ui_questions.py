@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from playwright.sync_api import Browser, expect
 from ui_kit import OpenPage, Seat, take_picture
 
 from benchmarks.pages.tuner import SimulatedTuner
-from streaming.shared.contract import Side
+from streaming.shared.contract import BrokerProfile, Side
 from tuner.control.throttle.decision import Reason, SetRate
 from tuner.journal.entries import entry_of
 
@@ -23,6 +24,7 @@ from metrics_rig import StormSignals
 from week_cases import broker_profile
 
 MB = 1_000_000
+HOUR_MS, DAY_MS, BUSIEST_HOUR = 3_600_000, 86_400_000, 6
 
 
 @pytest.mark.parametrize("width", [1280, 390])
@@ -40,11 +42,17 @@ def test_page_answers_whether_anything_is_wrong(browser: Browser, width: int) ->
         seat.close()
 
 
+def _profile_of_a_busy_hour(tuner: SimulatedTuner, broker: int) -> BrokerProfile:
+    """Returns a profile with the busiest hour of the day now, whatever the time of the test is."""
+    now_ms = round(tuner.now_s() * 1000)
+    busy_ms = now_ms - now_ms % DAY_MS + BUSIEST_HOUR * HOUR_MS
+    profile = broker_profile(tuner.board.cluster, broker, busy_ms)
+    return replace(profile, made_at_ms=now_ms - 600_000, start_ms=now_ms // HOUR_MS * HOUR_MS)
+
+
 def test_page_answers_that_nothing_is_wrong(open_tuner: SimulatedTuner, open_page: OpenPage) -> None:
     open_tuner.advance(60)
-    now_ms = round(open_tuner.now_s() * 1000)
-    profiles = {broker: broker_profile(open_tuner.board.cluster, broker, now_ms) for broker in (1, 2)}
-    open_tuner.weeks.profiles = profiles  # Broker 3 is new: nothing is known of it.
+    open_tuner.weeks.profiles = {b: _profile_of_a_busy_hour(open_tuner, b) for b in (1, 2)}  # Broker 3 is new.
     open_tuner.advance(6)
     page = open_page(open_tuner, height=1000).page
     expect(page.locator("#attention")).to_have_text("Nothing is wrong.")
