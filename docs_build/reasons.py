@@ -75,8 +75,8 @@ SECTIONS: tuple[tuple[str, str, Mapping[Any, ReasonText]], ...] = (
     ),
     (
         "Concurrency of Cruise Control",
-        "With `tuner.cruise_control` each answer of Cruise Control gives one of these reasons. The number is how many partitions "
-        "Cruise Control moves per broker at a time.",
+        "With `tuner.cruise_control` the tuner asks Cruise Control regularly, and records one of these reasons each time. *Number* "
+        "means how many partitions Cruise Control moves per broker at a time.",
         cruise_control.CRUISE_CONTROL_REASON_TEXTS,
     ),
     (

@@ -31,8 +31,7 @@ _CORRECT_SETTING = (
 DEFAULT_CURES: Mapping[str, str] = MappingProxyType(
     {
         "AgentAccessError": "correct the file that the message names, so that the collector can read its agents",
-        "BadInputError": "nothing was changed: correct the argument, the key or the line that the message names, "
-        "and repeat the command",
+        "BadInputError": "nothing was changed: do what the message advises, and repeat the command",
         "ClusterError": "run `rheostat doctor`; it names what is wrong between rheostat and the brokers",
         "CommandError": "follow the advice in the message; if it gives none, run `rheostat doctor`",
         "CredentialsError": "correct the token or the file that the message names; see [API](api.md)",

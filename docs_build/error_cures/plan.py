@@ -8,7 +8,7 @@ from types import MappingProxyType
 CURES: Mapping[str, str] = MappingProxyType(
     {
         "the current leaders and replicas of the partitions are not known": (
-            "give `--config`, so that the command can read the cluster"
+            "give `--config`, so that the command can read the cluster, or `--current` with its present assignment"
         ),
         "partition TOPIC-PARTITION lacks": (
             "a plan file has the format of `kafka-reassign-partitions`: `topic`, `partition` and `replicas` for each "

@@ -91,7 +91,9 @@ def _shipped_files(name: str) -> Iterator[ExportedFile]:
     except FileNotFoundError:
         if name in _OPTIONAL:
             return
-        raise SetupError(f"This installation of rheostat lacks {name}: install it again from its wheel.") from None
+        raise SetupError(
+            f"This installation of rheostat lacks {name}: install rheostat again from its wheel."
+        ) from None
     paths = sorted(path for path in source.rglob("*") if path.is_file()) if source.is_dir() else [source]
     for path in paths:
         if path.suffix not in _SUFFIXES_LEFT_OUT and _FOLDERS_LEFT_OUT.isdisjoint(path.relative_to(source).parts[:-1]):

@@ -1,9 +1,9 @@
 """Downloads the pinned JVM artifacts of conf/jvm/ivy.xml once into the user's cache folder.
 
-Invariant: the folder does not exist until it is complete, and is never written again. It is filled under a temporary name, compared
-with the SHA-256 digests in the repository, and then renamed. So no process sees an incomplete folder, even after a crash. Each
-process that loads the artifacts compares the digests again. The folder's name is the digest of ivy.xml, so a changed version gets
-its own folder, and an older checkout keeps using the older folder.
+Invariant: the folder does not exist until it is complete, and its artifacts never change; JVMs add their class archives. The folder
+is filled under a temporary name, compared with the SHA-256 digests in the repository, and then renamed. So no process sees an
+incomplete folder, even after a crash. Each process that loads the artifacts compares the digests again. The folder's name is the
+digest of ivy.xml, so a changed version gets its own folder, and an older checkout keeps using the older folder.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def resolve_artifacts(progress: Progress = silent) -> Artifacts:
 
 
 def resolve_jars(ivy_xml: Path, progress: Progress = silent) -> Mapping[str, tuple[Path, ...]]:
-    """Returns the jars of each configuration in an Ivy file. Jars that only tests need have an Ivy file outside of the image.
+    """Returns the jars of each configuration in an Ivy file. Jars that only tests need have an Ivy file of their own.
 
     Raises:
         SetupError: as ``resolve_artifacts``; or a file differs from its digest in the list beside the Ivy file.

@@ -130,7 +130,7 @@ class StatusEvaluator:
         return StatusSnapshot(CycleSnapshot(result, self._observations), peaks, self._objective, self._dry_run)
 
     def _setpoints(self, live: LiveCluster) -> Mapping[BrokerSide, Setpoint]:
-        """Returns the current rates as setpoints if the tuner steers: a move whose rate it lowered for clients has not stalled."""
+        """Returns the current rates as setpoints under closed-loop control: a rate that it lowered for clients is no stall."""
         if not self._limits.closed_loop:
             return {}
         return {side: Setpoint(rate.bytes_per_s) for side, rate in live.rates.items()}

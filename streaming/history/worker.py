@@ -1,8 +1,8 @@
 """Runs the passes in a thread of the stream: one at the start, then one a minute after the end of each period.
 
 A failed pass, for example because Kafka does not answer, is reported and repeated; it does not affect the live query. Only a pass
-that fills the heap ends the JVM, and with it the stream. A file in a local folder counts such ends. After the first, each
-job computes only one period. After the second, the pending periods are skipped.
+that fills the heap ends the JVM, and with it the stream. A file in a local folder counts these exits. After the first one,
+each job computes only one period. After the second one, the pending periods are skipped.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ENDS_MAX = 2
 
 @dataclass(frozen=True, slots=True)
 class HistoryListener:
-    """Callbacks of the worker, called in its thread.
+    """Callbacks of a caller of the history, called in the worker's thread.
 
     Attributes:
         job: called after each job that has written periods.
@@ -55,7 +55,7 @@ class HistoryWorker:
     ) -> None:
         """
         Args:
-            notes: a local folder that outlives this process.
+            notes: a local folder for the counter of exits, which survives restarts.
             live_query_runs: returns whether the live query has finished its first batch.
             on_failure: called with the cause of a failure, and the seconds until the retry.
         """
@@ -118,7 +118,7 @@ class HistoryWorker:
 
 
 def seconds_until_pass(now_s: float, period_s: int) -> float:
-    """Returns the time until the next period is over."""
+    """Returns the time until the next pass, which begins ``OVER_AFTER_S`` after the end of a period."""
     return period_s - (now_s - OVER_AFTER_S) % period_s
 
 

@@ -1,19 +1,21 @@
 """Plans the steps of a calibration: at which rates topics are created, extended and deleted to find what the controller sustains.
 
 KIP-599 ("How to define the quota?") advises to measure creations, additions of partitions and deletions in isolation, at several
-rates and sizes. A step runs one kind at one rate. The rate doubles until a step exceeds the objective. Then further steps halve the
-distance between the highest rate that kept the objective and the lowest that did not.
+rates and sizes. A step runs one kind at one rate. The rate doubles until a step exceeds the objective. Each further step runs at
+the geometric mean of the highest rate that met the objective and the lowest that did not.
 
 Other load of the machine may spoil a step. So the last two steps repeat both rates, and only the last step at each rate counts. If
 the higher rate succeeds now, the search continues above it.
 
 A round needs the same topics for all kinds: it creates them, adds partitions to them, and deletes them. A kind whose rate is known
-already still runs in a round if another kind needs it, at a rate that kept the objective. Such a phase is not measured.
+already still runs in a round if another kind needs it, at a rate that met the objective. Such a phase is not measured.
 
 Invariant: a round never has more partitions in existence than ``partitions_max``, and a phase that is not measured runs only at a
-rate that a step has kept, or below the first step's rate.
+rate that met the objective, or at most at the first step's rate.
 
 Terms:
+    round     creates topics, adds partitions to them, and deletes them.
+    phase     the part of a round with one kind; a measured phase is a step.
     kind      create, add (partitions to existing topics) or delete.
     size      partitions of each topic, and partitions that are added to each.
     exceeded  the objective was not met or not measured, or the requests did not keep up with the rate.
@@ -95,7 +97,7 @@ class StepResult:
 
     @property
     def is_unmeasured(self) -> bool:
-        """Whether nothing shows that the objective was met. Such a step is never kept."""
+        """Whether nothing shows that the objective was met. Such a step counts as exceeded."""
         return self.pressure is None and not self.was_stopped
 
     @property
@@ -110,8 +112,8 @@ class CalibrationRound:
     """The next round.
 
     Attributes:
-        rates_per_s: the rate of each phase, in partitions/s; a kind that is absent is left out.
-        measured: the kinds whose phase is a step.
+        rates_per_s: the rate of each phase, in partitions/s; the round does not run the other kinds.
+        measured: the kinds that this round measures.
     """
 
     size: int
@@ -207,7 +209,7 @@ def _round(
 
 
 def safe_rate_per_s(steps: Iterable[StepResult], kind: MutationKind, size: int, bounds: CalibrationBounds) -> float:
-    """Returns a rate for work that is not measured: one that a step has kept, else less than the first step's."""
+    """Returns a rate for work that is not measured: one that met the objective, else at most the first step's."""
     bracket = bracket_of(steps, kind, size)
     if bracket.low_per_s is not None:
         return bracket.low_per_s

@@ -78,8 +78,8 @@ def _read_figures(
     if config is None or (plan_file is None and None not in kip73_inputs):
         if plan_file is not None:
             raise BadInputError(
-                f"{plan}: the current leaders and replicas of the partitions are not known: give --config for the live cluster, "
-                "or with --current the assignment that kafka-reassign-partitions --generate prints under "
+                f"{plan}: the current leaders and replicas of the partitions are not known: give --config to read the live "
+                "cluster, or --current FILE with the assignment that kafka-reassign-partitions --generate prints under "
                 '"Current partition replica assignment".'
             )
         return sources.from_numbers(inputs)

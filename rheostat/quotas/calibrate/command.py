@@ -107,8 +107,8 @@ def _check_quiet(settings: Settings, layout: ClusterLayout) -> None:
         entity, rate = quota
         raise CommandError(
             f"The quota of {entity}, {rate:g} partitions/s, would limit the calibration, so the result would be this quota "
-            f"and not what the controller sustains. Nothing was changed. Exempt the client id {CLIENT_ID}, or remove the "
-            "quota for the time of the calibration."
+            f"and not what the controller sustains. Nothing was changed. Give the client id {CLIENT_ID} a quota of "
+            "1e9, or remove the quota for the time of the calibration."
         )
     if settings.tuner.mutation_quota is None or send.read_orders(settings).orders.pause is not None:
         return

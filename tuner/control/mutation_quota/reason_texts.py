@@ -191,7 +191,7 @@ TENANT_REASONS: Mapping[QuotaReason, ReasonText] = MappingProxyType(
         ),
         QuotaReason.TOO_MANY_TENANTS: ReasonText(
             cause="more tenants are active than `tenants_max` permits",
-            effect="sets no quota for the other tenants, so that the `<default>` quota limits them",
+            effect="sets no quota for the tenants beyond that number, so that the `<default>` quota limits them",
             advice="look for clients that generate a new client-id each time",
         ),
         QuotaReason.TENANT_GONE: ReasonText(

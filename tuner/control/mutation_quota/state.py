@@ -13,7 +13,7 @@ from tuner.control.mutation_quota.entity import QuotaEntity, Tenant
 
 @dataclass(frozen=True, slots=True)
 class LearnedCost:
-    """Time of the controller's single thread that one mutation takes (cost_model.py).
+    """The time that one mutation occupies the controller's single thread (cost_model.py).
 
     Attributes:
         other_busy_ratio: share of the thread's time for all other work.

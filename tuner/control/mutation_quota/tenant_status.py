@@ -65,7 +65,7 @@ def assess_tenants(
         _assess(tenant, state, quotas, foreign, memory, policy)
         for tenant, state in memory.tenants.items()
         if tenant not in absent
-        # A leftover bucket is left out: Kafka now counts its mutations in the bucket of another tenant.
+        # Skips a tenant whose bucket is a leftover: Kafka now counts its mutations in the bucket of another tenant.
         if tenant.entity in memory.owned or not is_leftover_bucket(tenant, foreign, policy.default_entity)
     ]
     statuses, holds = _exclude_shadowing(quotas, foreign, statuses)

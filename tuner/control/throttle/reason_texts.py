@@ -286,7 +286,7 @@ SIDE_REASONS: Mapping[Reason, ReasonText] = MappingProxyType(
         ),
         Reason.LOAD_NOT_MEASURED: ReasonText(
             cause="an objective is set, but the client traffic of the broker is not measured",
-            effect="raises no rate; after half a minute it lowers the rates that it manages step by step, down to the minimum rate",
+            effect="raises no rate; after half a minute it lowers its managed rates, step by step, to the minimum rate",
             advice=(
                 "make the collector report BytesInPerSec and BytesOutPerSec of the broker; `rheostat doctor` names the missing "
                 "metrics"

@@ -45,7 +45,7 @@ def test_incomplete_installation_is_named(monkeypatch: pytest.MonkeyPatch) -> No
         raise FileNotFoundError
 
     monkeypatch.setattr("rheostat.config.export.shipped_path", missing)
-    with pytest.raises(SetupError, match=r"lacks conf/rheostat\.yaml: install it again"):
+    with pytest.raises(SetupError, match=r"lacks conf/rheostat\.yaml: install rheostat again"):
         files_to_export(load_settings(conf_file("rheostat.yaml"), {}))
 
 

@@ -28,7 +28,7 @@ from tuner.core.fetcher_load import (
 from tuner.core.fetchers import NUM_REPLICA_FETCHERS
 from tuner.core.throttle_limits import MB
 
-# A fetch returns up to 1 MB of a partition. A busy thread needs a third of a second for it, even with a long round trip.
+# A fetch returns up to 1 MB of a partition. Even with a long round trip, a busy thread needs at most a third of a second for it.
 THREAD_BYTES_PER_S_MIN = 3 * MB
 
 
