@@ -105,7 +105,7 @@ def _measure_return(
 
         _wait(all_are_back, ELECTIONS_S_MAX, "all leaders are back")
     elections_s = time.monotonic() - began_s
-    # The last records are acknowledged meanwhile.
+    # Both runs last until the end of the compared time, and until their last records are acknowledged.
     time.sleep(max(COMPARED_S - elections_s, 0.0) + WORST_S)
     starts = began_s + np.arange(0.0, COMPARED_S - WORST_S + 1.0, WORST_S / 2)
     return {
