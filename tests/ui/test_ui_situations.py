@@ -20,7 +20,7 @@ from ui_kit import Seat, check_views
 sys.path.insert(0, str(Path(__file__).parents[1] / "integration"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
 
-from lab_parts import RHEOSTAT
+from lab_parts import RHEOSTAT, until
 from lab_parts import running as process
 from story_kit import ETL, Running, make_topic, running, storm
 from test_recovery_live import ACT, has_nothing_left, is_in_sync, return_with_empty_disk
@@ -103,11 +103,13 @@ def fail_over(parts: Running, browser: Browser, lab: Lab) -> None:
             tuner = next(child for child in parts.supervisor.children if child.name == "tune")
             assert tuner.process is not None
             tuner.process.kill()
-            deadline_s = time.monotonic() + 60
-            # The supervisor is not looked after here, so that it starts no other tuner.
-            while not (status := answer_of(port, "/api/v1/status")) or not (status["active"] and status["ready"]):
-                assert time.monotonic() < deadline_s, f"the standby does not act: {status}"
-                time.sleep(0.3)  # Between two looks at what is waited for.
+
+            def acts() -> bool:
+                status = answer_of(port, "/api/v1/status")
+                return bool(status and status["active"] and status["ready"])
+
+            # Not by ``parts.until``, whose supervisor would start another tuner.
+            until(acts, 60, "the standby acts")
             for seat in seats:
                 check_views(seat, address, {"/": "Nothing is moving."})
             page = seats[0].page
