@@ -113,16 +113,18 @@ def _worst_forecast(key: str, is_seasonal: bool | None = None) -> Callable[[Figu
 # By benchmark, in the order of the page.
 CLAIMS: Mapping[str, tuple[Claim, ...]] = {
     "footprint": (
-        Claim("start to first cycle shown over HTTP, longest of 5, s", _key("ready_s_max"), at_most=3.0),
+        Claim("time from the start to the first cycle over HTTP, longest of 5, s", _key("ready_s_max"), at_most=3.0),
         Claim("memory of the tuner (RSS), MB", _key("rss_mb"), at_most=150.0),
-        Claim("of it a bare Python with the Kafka client, MB", _key("rss_mb_bare_client")),
-        Claim("idle tuner and collector, of a core", _key("idle_cores_tune_collect"), at_most=0.1),
-        Claim("idle stream, of a core", _key("idle_cores_stream")),
+        Claim("memory of a bare Python with the Kafka client (RSS), MB", _key("rss_mb_bare_client")),
+        Claim("CPU use of an idle tuner and collector, cores", _key("idle_cores_tune_collect"), at_most=0.1),
+        Claim("CPU use of an idle stream, cores", _key("idle_cores_stream")),
     ),
     "image": (
         Claim("size of the container image, MB", _key("size_mb"), at_most=900.0),
-        Claim("docker run to the tuner's first cycle, longest of 5, s", _key("tune_s_max"), at_most=5.0),
-        Claim("docker run to the stream's first signals, longest of 3, s", _key("stream_s_max"), at_most=25.0),
+        Claim("time from `docker run` to the tuner's first cycle, longest of 5, s", _key("tune_s_max"), at_most=5.0),
+        Claim(
+            "time from `docker run` to the stream's first signals, longest of 3, s", _key("stream_s_max"), at_most=25.0
+        ),
     ),
     "stall": (
         Claim("recall", _judge("recall"), at_least=0.99),
@@ -142,120 +144,163 @@ CLAIMS: Mapping[str, tuple[Claim, ...]] = {
         Claim("decision cycle at 1,000 brokers, median, ms of CPU", _at_size(1_000, "cycle_ms"), at_most=250.0),
         Claim("decision cycle at 1,000 brokers, worst, ms of CPU", _at_size(1_000, "cycle_ms_max"), at_most=250.0),
         Claim("memory at 1,000 brokers (RSS), MB", _at_size(1_000, "rss_mb_peak"), at_most=300.0),
-        Claim("the same if all moves stall at the same time, MB", _key("rescue", "rss_mb_peak"), at_most=300.0),
-        Claim("CPU per broker at 5,000 brokers ÷ at 1,000", _key("growth", "ratio"), at_most=1.3),
+        Claim(
+            "memory at 1,000 brokers if all moves stall at the same time (RSS), MB",
+            _key("rescue", "rss_mb_peak"),
+            at_most=300.0,
+        ),
+        Claim(
+            "CPU per broker at 5,000 brokers ÷ CPU per broker at 1,000 brokers", _key("growth", "ratio"), at_most=1.3
+        ),
     ),
     "forecast": (
         Claim(
-            "error 12 h ahead ÷ persistence, worst seasonal series",
+            "error 12 h ahead ÷ error of persistence, worst seasonal series",
             _worst_forecast("ratio_to_persistence", True),
             at_most=SEASONAL_MAX,
         ),
         Claim(
-            "error 12 h ahead ÷ persistence, worst other series",
+            "error 12 h ahead ÷ error of persistence, worst other series",
             _worst_forecast("ratio_to_persistence", False),
             at_most=OTHER_MAX,
         ),
         Claim(
-            "error 12 h ahead ÷ best single expert, worst series",
+            "error 12 h ahead ÷ error of the best single expert, worst series",
             _worst_forecast("ratio_to_best_expert"),
             at_most=BEST_EXPERT_MAX,
         ),
     ),
     "eta": (
         Claim(
-            "estimated time of a move of 10 h, median error, %",
+            "error of the estimated time of a 10 h move, median, %",
             _percent(_key("all", "error_median")),
             at_most=100.0 * ERROR_MAX,
         ),
-        Claim("the same, 90 of 100 moves, %", _percent(_key("all", "error_p90"))),
-        Claim("the same if the load of the start stayed, median, %", _percent(_key("all", "error_as_now_median"))),
+        Claim("error of the estimated time of a 10 h move, p90, %", _percent(_key("all", "error_p90"))),
         Claim(
-            "the same if the load of the start stayed, 90 of 100 moves, %", _percent(_key("all", "error_as_now_p90"))
+            "error of an estimate that assumes a constant load, median, %", _percent(_key("all", "error_as_now_median"))
         ),
-        Claim("true end within the interval of the forecast, % of moves", _percent(_key("all", "in_interval"))),
-        Claim("time of a move at the best start ÷ at once, mean", _key("all", "best_start_ratio")),
-        Claim("the same for the start that was really best", _key("all", "shortest_ratio")),
+        Claim("error of an estimate that assumes a constant load, p90, %", _percent(_key("all", "error_as_now_p90"))),
+        Claim("moves whose true end is within the interval of the estimate, %", _percent(_key("all", "in_interval"))),
+        Claim(
+            "time of a move with the forecast best start ÷ with an immediate start, mean",
+            _key("all", "best_start_ratio"),
+        ),
+        Claim(
+            "time of a move with the truly best start ÷ with an immediate start, mean", _key("all", "shortest_ratio")
+        ),
     ),
     "learn": (
-        Claim("lasting changes found", _key("changes", "lasting", "recall"), at_least=RECALL_MIN),
+        Claim(
+            "share of the lasting changes that learn finds", _key("changes", "lasting", "recall"), at_least=RECALL_MIN
+        ),
         Claim("precision of lasting changes", _key("changes", "lasting", "precision"), at_least=PRECISION_MIN),
         Claim(
-            "false changes per measure and week",
+            "false lasting changes per measure and week",
             _key("changes", "lasting", "false_per_week"),
             at_most=FALSE_PER_WEEK_MAX,
         ),
-        Claim("unusual hours found", _key("changes", "unusual", "recall")),
+        Claim("share of the unusual hours that learn finds", _key("changes", "unusual", "recall")),
         Claim("precision of unusual hours", _key("changes", "unusual", "precision")),
-        Claim("rebuild from five weeks at 1,000 brokers, s of CPU", _key("cost", "rebuild_total_s")),
-        Claim("each hour at 1,000 brokers, s of CPU", _key("cost", "hour_s")),
+        Claim("daily rebuild from five weeks at 1,000 brokers, s of CPU", _key("cost", "rebuild_total_s")),
+        Claim("hourly update at 1,000 brokers, s of CPU", _key("cost", "hour_s")),
         Claim("memory of learn at 1,000 brokers (RSS), MB", _key("cost", "rss_mb")),
-        Claim("largest memory of a further month ÷ before", _key("cost", "rss_growth"), at_most=RSS_GROWTH_MAX),
+        Claim(
+            "largest memory of learn in a further month ÷ at the start of the month",
+            _key("cost", "rss_growth"),
+            at_most=RSS_GROWTH_MAX,
+        ),
     ),
     "pipeline": (
-        Claim("throughput ÷ Spark only parsing", _key("throughput", "ratio_to_parse_only"), at_least=0.65),
-        Claim("samples per second, all of the pipeline", _key("throughput", "samples_per_s")),
-        Claim("sample published to signal readable, p50, s", _key("live", "thorough", "latency_s_p50"), at_most=0.7),
-        Claim("sample published to signal readable, p99, s", _key("live", "thorough", "latency_s_p99"), at_most=1.5),
-        Claim("process start to first signal, s", _key("live", "thorough", "start_s"), at_most=12.0),
-        Claim("memory, JVM and Python (RSS), MiB", _key("live", "thorough", "rss_mb"), at_most=1229.0),
-        Claim("two workers ÷ one JVM with two cores", _key("cluster", "cluster_per_core_to_local"), at_least=0.8),
-        Claim("two workers ÷ one worker", _key("cluster", "growth_cluster")),
         Claim(
-            "OpenTelemetry's records read per second, protobuf ÷ JSON",
+            "throughput ÷ throughput of Spark that only parses",
+            _key("throughput", "ratio_to_parse_only"),
+            at_least=0.65,
+        ),
+        Claim("throughput of the whole pipeline, samples/s", _key("throughput", "samples_per_s")),
+        Claim(
+            "time from a published sample to the readable signal, p50, s",
+            _key("live", "thorough", "latency_s_p50"),
+            at_most=0.7,
+        ),
+        Claim(
+            "time from a published sample to the readable signal, p99, s",
+            _key("live", "thorough", "latency_s_p99"),
+            at_most=1.5,
+        ),
+        Claim(
+            "time from the start of the process to the first signal, s",
+            _key("live", "thorough", "start_s"),
+            at_most=12.0,
+        ),
+        Claim("memory of JVM and Python (RSS), MiB", _key("live", "thorough", "rss_mb"), at_most=1229.0),
+        Claim(
+            "throughput of two workers ÷ throughput of one JVM with two cores",
+            _key("cluster", "cluster_per_core_to_local"),
+            at_least=0.8,
+        ),
+        Claim("throughput of two workers ÷ throughput of one worker", _key("cluster", "growth_cluster")),
+        Claim(
+            "OpenTelemetry records read per second as protobuf ÷ as JSON",
             _key("otlp", "ratio_proto_to_json"),
             at_least=1.0,
         ),
     ),
     "history": (
-        Claim("pass at 1,000 brokers, s of CPU", _key("pass_cpu_s"), at_most=PASS_CPU_S_MAX),
-        Claim("bytes a day at 1,000 brokers, MB", _key("day_mb"), at_most=DAY_MB_MAX),
+        Claim("CPU time of a pass at 1,000 brokers, s", _key("pass_cpu_s"), at_most=PASS_CPU_S_MAX),
+        Claim("history written per day at 1,000 brokers, MB", _key("day_mb"), at_most=DAY_MB_MAX),
         Claim("memory of the JVM after a pass at 1,000 brokers (RSS), MB", _key("jvm_rss_mb")),
     ),
     "collector": (
-        Claim("round of 1,000 nodes, longest, s", _largest_collector("round_s_max"), at_most=5.0),
-        Claim("share of one core", _largest_collector("core"), at_most=0.7),
-        Claim("memory (RSS), MB", _largest_collector("rss_mb"), at_most=200.0),
+        Claim("longest round of 1,000 nodes, s", _largest_collector("round_s_max"), at_most=5.0),
+        Claim("CPU use of the collector, cores", _largest_collector("core"), at_most=0.7),
+        Claim("memory of the collector (RSS), MB", _largest_collector("rss_mb"), at_most=200.0),
     ),
     "metrics_page": (
-        Claim("/metrics at 1,000 brokers, ms of CPU", _at_size(1_000, "page_ms"), at_most=200.0),
-        Claim("/metrics at 1,000 brokers, kB", _at_size(1_000, "page_kB"), at_most=2_000.0),
+        Claim("CPU time of an answer of /metrics at 1,000 brokers, ms", _at_size(1_000, "page_ms"), at_most=200.0),
+        Claim("size of an answer of /metrics at 1,000 brokers, kB", _at_size(1_000, "page_kB"), at_most=2_000.0),
     ),
     "page": (
-        Claim("first view of the page, ms", _key("first_view_ms"), at_most=500.0),
-        Claim("update of the page, kB", _key("update_kb"), at_most=50.0),
-        Claim("API under load, p99, ms", _key("p99_ms"), at_most=50.0),
-        Claim("decision cycle with viewers ÷ without", _key("cycle_ratio"), at_most=1.1),
+        Claim("time to the first view of the page, ms", _key("first_view_ms"), at_most=500.0),
+        Claim("size of an update of the page, kB", _key("update_kb"), at_most=50.0),
+        Claim("latency of the API under load, p99, ms", _key("p99_ms"), at_most=50.0),
+        Claim("time of a decision cycle with viewers ÷ without viewers", _key("cycle_ratio"), at_most=1.1),
     ),
     "recovery": (
-        Claim("in sync ÷ optimum, with act", _recovery(ACT, "ratio_to_optimum"), at_most=RATIO_MAX),
-        Claim("in sync ÷ optimum, no throttle", _recovery(NONE, "ratio_to_optimum")),
-        Claim("in sync ÷ optimum, static throttle of 50 %", _recovery("static-50", "ratio_to_optimum")),
-        Claim("produce p99 while recovering, with act, ms", _recovery(ACT, "recovering_p99_ms"), at_most=OBJECTIVE_MS),
-        Claim("produce p99 while recovering, no throttle, ms", _recovery(NONE, "recovering_p99_ms")),
-        Claim("produce p99 while recovering, static throttle of 50 %, ms", _recovery("static-50", "recovering_p99_ms")),
+        Claim("time until in sync ÷ optimum, with `act`", _recovery(ACT, "ratio_to_optimum"), at_most=RATIO_MAX),
+        Claim("time until in sync ÷ optimum, no throttle", _recovery(NONE, "ratio_to_optimum")),
+        Claim("time until in sync ÷ optimum, static throttle of 50 %", _recovery("static-50", "ratio_to_optimum")),
+        Claim(
+            "produce p99 during the recovery, with `act`, ms", _recovery(ACT, "recovering_p99_ms"), at_most=OBJECTIVE_MS
+        ),
+        Claim("produce p99 during the recovery, no throttle, ms", _recovery(NONE, "recovering_p99_ms")),
+        Claim(
+            "produce p99 during the recovery, static throttle of 50 %, ms", _recovery("static-50", "recovering_p99_ms")
+        ),
         Claim("throttle settings left behind", _recovery(ACT, "keys_left"), at_most=0.0),
     ),
     "elections": (
         Claim("produce p99 after a broker's return, rheostat's elections, ms", _key("policies", "rheostat", "p99_ms")),
         Claim("produce p99 after a broker's return, Kafka's own, ms", _key("policies", "kafka", "p99_ms")),
-        Claim("the same, rheostat ÷ Kafka", _key("ratio", "p99_ms")),
-        Claim("worst ten seconds, rheostat ÷ Kafka", _key("ratio", "worst_p99_ms")),
-        Claim("all leaders are back, rheostat's elections, s", _key("policies", "rheostat", "elections_s")),
-        Claim("all leaders are back, Kafka's own, s", _key("policies", "kafka", "elections_s")),
+        Claim("produce p99 after a broker's return, rheostat's elections ÷ Kafka's own", _key("ratio", "p99_ms")),
+        Claim(
+            "produce p99 of the worst ten seconds, rheostat's elections ÷ Kafka's own", _key("ratio", "worst_p99_ms")
+        ),
+        Claim("time until all leaders are back, rheostat's elections, s", _key("policies", "rheostat", "elections_s")),
+        Claim("time until all leaders are back, Kafka's own, s", _key("policies", "kafka", "elections_s")),
     ),
     "creation": (
         *(
             Claim(f"{size:,} partitions on a broker: {what}, s", _of_creation(size, key))
             for size in CREATION_SIZES
             for what, key in (
-                ("controller", "controller_s"),
-                ("log directories", "log_dirs_s"),
-                ("deletion", "deletion_s"),
+                ("time until the controller has answered", "controller_s"),
+                ("time until all log directories exist", "log_dirs_s"),
+                ("time of the deletion", "deletion_s"),
             )
         ),
-        Claim("exponent of the controller's time", _key("exponent", "controller_s")),
-        Claim("exponent of the time until all log directories exist", _key("exponent", "log_dirs_s")),
-        Claim("exponent of the time of the deletion", _key("exponent", "deletion_s")),
+        Claim("growth exponent of the controller's time", _key("exponent", "controller_s")),
+        Claim("growth exponent of the time until all log directories exist", _key("exponent", "log_dirs_s")),
+        Claim("growth exponent of the time of the deletion", _key("exponent", "deletion_s")),
     ),
 }

@@ -32,7 +32,7 @@ def draw(text: str) -> str:
 
 
 def _table() -> Iterator[str]:
-    yield "| benchmark | figure | measured | bound | | date, commit |"
+    yield "| benchmark | figure | measured | bound | result | date, commit |"
     yield "|---|---|---:|---:|---|---|"
     for benchmark, claims in CLAIMS.items():
         records = read_records(benchmark)
