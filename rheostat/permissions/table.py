@@ -86,8 +86,11 @@ def _group(name: str, purpose: str, operation: str = "Read", *, is_prefix: bool 
 
 
 _LEASE = lease_group(CLUSTER)
-_NO_LEASE = "Without the right on its group, the {part} logs the missing right and acts. On two hosts, both then do the same work."
-_WEEK = _topic("Read", f"{PREFIX}.history", "optional: the week of each broker on the page")
+_NO_LEASE = (
+    "Without the right on its group, the {part} logs the missing right, and acts without the lease. On two hosts, both {part}s "
+    "then act."
+)
+_WEEK = _topic("Read", f"{PREFIX}.history", "optional: the week of each broker on the status page")
 _PROFILES = _topic("Read", f"{PREFIX}.profiles", "optional: the profiles of brokers that `rheostat learn` publishes")
 _ALL_OWN = "Read Write Describe DescribeConfigs"
 
@@ -116,7 +119,7 @@ STREAM = Role(
     title="`rheostat stream`",
     permissions=(
         _topic("Read Describe DescribeConfigs", f"{PREFIX}.metrics", "measurements"),
-        _topic(_ALL_OWN, f"{PREFIX}.signals", "signals; Read for the history"),
+        _topic(_ALL_OWN, f"{PREFIX}.signals", "signals; Read to make the history"),
         _topic("Write Describe DescribeConfigs", f"{PREFIX}.rejects", "refused records"),
         _topic(_ALL_OWN, f"{PREFIX}.history", "history"),
         _group(lease_group(CLUSTER, "stream"), "the lease: only one stream acts"),
@@ -131,7 +134,7 @@ TUNE = Role(
     permissions=(
         _cluster(
             "Describe DescribeConfigs AlterConfigs",
-            "throttles and cordons of brokers, copies between log directories, mutation quotas",
+            "throttles and cordons of brokers, limits of copies between log directories, mutation quotas",
         ),
         _cluster(
             "Alter",
@@ -143,9 +146,9 @@ TUNE = Role(
         _WEEK,
         _topic("Read Write", f"{PREFIX}.orders", "orders, also orders over HTTP"),
         _topic("Read Write", f"{PREFIX}.journal", "decisions and managed settings"),
-        _topic("Write", f"{PREFIX}.inputs", "inputs of decisions"),
+        _topic("Write", f"{PREFIX}.inputs", "decision inputs"),
         _PROFILES,
-        _group(_LEASE, "the lease (the right to act)"),
+        _group(_LEASE, "the lease: only one tuner acts"),
         Permission(
             operations=("Describe", "Write"),
             kind=ResourceKind.TRANSACTIONAL_ID,
@@ -164,12 +167,12 @@ TUNE_DRY_RUN = Role(
     name="tune",
     title="`rheostat tune` in a dry run",
     permissions=(
-        _cluster("Describe DescribeConfigs", "state of the cluster"),
+        _cluster("Describe DescribeConfigs", "brokers, reassignments, current settings"),
         _topic("Describe DescribeConfigs", ALL, "moving partitions"),
         _topic("Read", f"{PREFIX}.signals", "signals"),
         _topic("Read", f"{PREFIX}.orders", "orders"),
         _topic("Read Write", f"{PREFIX}.journal", "decisions"),
-        _topic("Write", f"{PREFIX}.inputs", "inputs of decisions"),
+        _topic("Write", f"{PREFIX}.inputs", "decision inputs"),
         _WEEK,
         _PROFILES,
     ),
@@ -179,7 +182,7 @@ LEARN = Role(
     title="`rheostat learn`",
     permissions=(
         _topic("Read Describe DescribeConfigs", f"{PREFIX}.history", "the history"),
-        _topic(_ALL_OWN, f"{PREFIX}.profiles", "profiles; it reads them to write only what has changed"),
+        _topic(_ALL_OWN, f"{PREFIX}.profiles", "profiles; Read to write only changed profiles"),
     ),
 )
 READ = Role(
@@ -191,7 +194,7 @@ READ = Role(
         _topic("Read", f"{PREFIX}.signals", "signals"),
         _topic("Read", f"{PREFIX}.orders", "orders"),
         _topic("Read", f"{PREFIX}.journal", "decisions, running tuners"),
-        _topic("Read", f"{PREFIX}.inputs", "optional: inputs of decisions, for `rheostat replay`"),
+        _topic("Read", f"{PREFIX}.inputs", "optional: decision inputs, for `rheostat replay`"),
         _topic("Read", f"{PREFIX}.rejects", "optional: records that the stream refused"),
         *(
             _group(lease_group(CLUSTER, part), f"optional: which {name} is active", "Describe")
@@ -213,7 +216,7 @@ CALIBRATE = Role(
     title="`rheostat quotas measure`, `calibrate`",
     permissions=(
         _cluster("Describe DescribeConfigs", "reassignments, quotas, settings of the quota window"),
-        _cluster("AlterConfigs", "the metering quota; not needed for `calibrate`"),
+        _cluster("AlterConfigs", "the metering quota, which makes Kafka measure a client; not needed for `calibrate`"),
         _topic("Describe DescribeConfigs", ALL, "whether partitions move, or leave the ISR"),
         _topic(
             "AlterConfigs Create Alter Delete",
@@ -221,7 +224,7 @@ CALIBRATE = Role(
             "the topics of a calibration; not needed for `measure`",
             is_prefix=True,
         ),
-        _topic("Read Write DescribeConfigs", f"{PREFIX}.orders", "the record of who measures"),
+        _topic("Read Write DescribeConfigs", f"{PREFIX}.orders", "the record that names the measuring user"),
         _topic("Read", f"{PREFIX}.journal", "whether a tuner acts"),
     ),
 )
