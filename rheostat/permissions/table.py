@@ -98,7 +98,7 @@ CREATE = Role(
     name="create",
     title="Creation of the topics",
     before="The first process that needs a missing topic creates it. To create all topics in advance, use `rheostat doctor "
-    "--create`. In both cases the user needs these rights:",
+    "--create`. The user of this process or command needs these rights:",
     permissions=(_topic("Create Describe DescribeConfigs", f"{PREFIX}.", "rheostat's own topics", is_prefix=True),),
     after="If the journal or the orders topic is deleted, the tuner creates it again, and needs Create on Topic prefix "
     "`<prefix>.`. If you do not grant this right, run `rheostat doctor --create` as another user.",
