@@ -1,12 +1,15 @@
 """Allocates the total rate to tenants, and decides which quotas are worth writing.
 
-    total → minus the use of unmanaged tenants → max–min shares → at least the standing share → writes
+1. Subtract the rate that unmanaged tenants use from the total.
+2. Share the rest among the managed tenants by max–min fairness.
+3. Raise each share to at least the tenant's standing share.
+4. Write the quotas that differ enough from the current quotas.
 
-Quotas may add up to more than the total (``over_allocation``), because tenants are rarely active at the same time. The
-surplus is divided by weight into standing shares: quotas that idle tenants keep, so that they can start without waiting.
+Quotas may add up to ``over_allocation`` times the total, because tenants are rarely active at the same time. The rate above the
+total is divided by weight into standing shares: quotas that idle tenants keep, so that they can start without waiting.
 
-Invariant: managed quotas add up to at most ``over_allocation`` times the allocated rate, except for guaranteed rates and for new
-tenants, which the ``<default>`` quota serves. Only exempt tenants become unlimited. No quota of another tool is changed.
+Invariant: managed quotas add up to at most ``over_allocation`` times the allocated rate. Guaranteed rates and the ``<default>``
+quota, which serves new tenants, may exceed this sum. Only exempt tenants become unlimited. No quota of another tool is changed.
 """
 
 from __future__ import annotations
@@ -65,7 +68,7 @@ def allocate(
     """
     limits = policy.limits
     absent, restores = set[Tenant](), list[QuotaDecision]()
-    # While signals are missing, every tenant seems absent, so none is forgotten.
+    # While signals are missing, every tenant seems absent. No tenant is then forgotten.
     if not lowers_only:
         memory, absent, restores = _forget_absent(view, quotas, memory, policy)
     tenants = [t for t in tenants if t.tenant not in absent]
@@ -128,10 +131,10 @@ def _share(
     memory: MutationMemory,
     limits: MutationLimits,
 ) -> tuple[Sharing, float]:
-    """Returns the shares of the managed tenants and the rate that was shared."""
+    """Returns the shares of the managed tenants, and the rate that the shares add up to at most."""
     claims = [claim_of(t, limits) for t in managed]
-    # Near the partition limit the size brake (total_rate.py) has lowered ``remaining_per_s``. Guaranteed rates are still met as far
-    # as the total without the brake covers them.
+    # Near the partition limit, the size brake (total_rate.py) lowers ``remaining_per_s``. The brake does not apply to guaranteed
+    # rates: they are limited only by the total before the brake (``unbraked_per_s``).
     unbraked_per_s = remaining_per_s
     if memory.total is not None:
         unbraked_per_s = max(remaining_per_s, memory.total.rate_per_s - unmanaged_per_s)
@@ -149,15 +152,15 @@ def _is_worth_writing(
         return not lowers_only
     if abs(setpoint - current) <= limits.deadband_ratio * current or (lowers_only and setpoint > current):
         return False
-    # A large cut of a tenant that is limited is urgent: other tenants have returned and need their share at once.
+    # A large cut of a backlogged tenant is urgent: other tenants have returned and need their share at once.
     if state.backlogged and setpoint < (1 - limits.urgent_ratio) * current:
         return True
-    # Each write reaches every node, so no tenant gets more than two a minute.
+    # Each write reaches every node, so a tenant's quota is written at most twice a minute.
     if now_ms - state.previous_write_at_ms <= 2 * limits.write_every_s * 1000:
         return False
-    # A cut that limits a tenant protects the controller. It does not wait for the interval after the last raise.
-    protects = state.backlogged and setpoint < current
-    return protects or now_ms - state.written_at_ms >= limits.write_every_s * 1000
+    # The cut of a backlogged tenant's quota protects the controller, so it does not wait until ``write_every_s`` has passed.
+    protects_controller = state.backlogged and setpoint < current
+    return protects_controller or now_ms - state.written_at_ms >= limits.write_every_s * 1000
 
 
 def _table_row(status: TenantStatus, setpoint: float | None, reason: QuotaReason) -> TenantShare:
@@ -184,9 +187,9 @@ def _restore_unmanaged(quotas: Quotas, memory: MutationMemory, tenants: Sequence
 def _forget_absent(
     view: QuotaView, quotas: Quotas, memory: MutationMemory, policy: MutationPolicy
 ) -> tuple[MutationMemory, set[Tenant], list[QuotaDecision]]:
-    """Returns the state without absent tenants, these tenants, and the writes that restore their quotas.
+    """Returns the state without the absent tenants, the absent tenants, and the writes that restore their quotas.
 
-    A tenant is forgotten only once its quota is restored, so a failed write is repeated.
+    The state keeps a tenant until Kafka has confirmed that its quota is restored. The next cycle therefore repeats a failed write.
     """
     absent = find_absent_tenants(memory, view.now_ms)
     # An exempt tenant that a rule names in full keeps its exemption while it is absent.

@@ -1,16 +1,14 @@
 """Detects brokers that fall behind in applying metadata, and remembers the mutation rate that they could sustain.
 
-The apply lag is how far a broker is behind the metadata log. While the mutation rate is sustainable, the lag stays low, even close
-to the highest sustainable rate. Above that rate the lag grows without end. So only the growth of the lag shows the sustainable
-rate:
+The apply lag is the delay with which a broker applies the records of the metadata log. The lag stays low up to the highest rate
+that the brokers sustain, and grows without end above this rate. Therefore only the growth of the lag reveals the sustained rate:
 
-    lag growth       seconds of lag per second, while the lag is the worst measure
+    lag growth       growth of the lag, in seconds per second; 0 unless the lag is the worst measure of the objective
     sustained rate   arrival rate × (1 − lag growth)
-    known limit      the sustained rate when the objective was last missed. It is relaxed over time: after t seconds it is raised
-                     by (t/T)³ × the limit, or by (t/T)³ × the start rate if the start rate is higher, with
-                     T = ``known_limit_memory_s``.
+    known limit      the sustained rate when the objective was last exceeded. After t seconds it has risen by
+                     (t/T)³ × max(known limit, start rate), where T is ``known_limit_memory_s``.
 
-Invariant: nothing here raises the total. A lag that shrinks is no sign of a higher sustainable rate.
+Invariant: no function of this module raises the total. A shrinking lag does not prove that the sustained rate is higher.
 """
 
 from __future__ import annotations
@@ -28,19 +26,19 @@ class TotalInputs:
     """The inputs of the total rate besides the pressure: its trend, the probe, forwarding, and the tenants' rates.
 
     Attributes:
-        previous_pressure: pressure in the previous window; None: there is none, or it was another controller's.
-        lag_growth_ratio: seconds of lag per second; 0 if the lag is not the worst measure.
+        previous_pressure: pressure in the previous window; None: no previous window, or another node was the controller.
+        lag_growth_ratio: growth of the lag, in seconds per second; 0 if the lag is not the worst measure.
         previous_lag_ms: lag in the previous window; None: not measured.
-        is_new_window: this window has not been used in an earlier cycle.
+        is_new_window: no earlier cycle has used this window.
         probe_ratio: creation probe latency ÷ objective; 0: not configured or not measured.
-        probe_likely_ratio: the ratio that random fluctuation alone may soon reach (probe_margin.py).
-        probe_spread_known: the fluctuation of the ratio was measured for long enough.
+        probe_likely_ratio: the value that ``probe_ratio`` may soon reach by random fluctuation alone (probe_margin.py).
+        probe_spread_known: the fluctuation of ``probe_ratio`` was measured for long enough.
         near_cut_at_ms: when the total was last cut because probe latency or forwarding came near its objective.
         no_headroom_at_ms: when probe latency or forwarding last allowed no raise.
         forwarding: pressure of request forwarding at the brokers; None: not configured or not measured.
         guaranteed_per_s: sum of the tenants' guaranteed rates, each at most the tenant's demand.
         unmanaged_per_s: rate of the tenants that no managed quota limits.
-        a_tenant_is_limited: some quota limits a tenant.
+        a_tenant_is_limited: at least one tenant is limited by its quota.
     """
 
     previous_pressure: float | None = None
@@ -61,10 +59,10 @@ class TotalInputs:
 def lag_growth_ratio(pressure: Pressure, previous_lag_ms: float | None, since_ms: int) -> float:
     """Returns the growth of the lag in seconds per second; 0 if another measure is the worst.
 
-    Growth is not computed for other measures: they are means over overlapping windows, so their difference shows no growth.
+    Other measures are means over overlapping windows. The difference of two of their values is no growth rate.
 
     Args:
-        since_ms: time between the two values of the lag.
+        since_ms: time between the previous and the present value of the lag.
     """
     if pressure.measure is not Measure.APPLY_LAG or previous_lag_ms is None or since_ms <= 0:
         return 0.0
@@ -72,8 +70,8 @@ def lag_growth_ratio(pressure: Pressure, previous_lag_ms: float | None, since_ms
 
 
 def is_falling_behind(pressure: Pressure, inputs: TotalInputs) -> bool:
-    """Returns whether the lag missed its objective in two windows in a row and still grows. A single window may hold a burst."""
-    # The growth is above 0 only if the lag is the worst measure, so the measure needs no check.
+    """Returns whether the lag exceeds its objective in two windows in a row and still grows. One window may contain a burst."""
+    # ``lag_growth_ratio`` is above 0 only if the lag is the worst measure. So ``pressure`` is the pressure of the lag.
     return (
         inputs.is_new_window
         and pressure.ratio > 1
@@ -85,7 +83,7 @@ def is_falling_behind(pressure: Pressure, inputs: TotalInputs) -> bool:
 def is_creeping_up(pressure: Pressure, inputs: TotalInputs, limits: MutationLimits) -> bool:
     """Returns whether the lag is within its objective, but would exceed it before a cut takes effect.
 
-    To exclude a random value, the lag must grow and exceed the idle lag twice in a row.
+    To exclude a random value, the lag must also exceed the lag of an idle controller in this window and in the previous one.
     """
     if not inputs.is_new_window or inputs.lag_growth_ratio <= 0 or inputs.previous_lag_ms is None:
         return False
@@ -100,7 +98,7 @@ def is_first_lag_breach(pressure: Pressure, inputs: TotalInputs) -> bool:
 
 
 def known_limit_per_s(total: TotalRate, now_ms: int, limits: MutationLimits) -> float:
-    """Returns the known limit, raised with its age; infinite if the objective was never missed."""
+    """Returns the known limit, raised with its age; infinite if the objective was never exceeded."""
     if total.known_limit_per_s is None:
         return math.inf
     age_ratio = max(0, now_ms - total.known_limit_at_ms) / 1000 / limits.known_limit_memory_s
@@ -109,9 +107,9 @@ def known_limit_per_s(total: TotalRate, now_ms: int, limits: MutationLimits) -> 
 
 
 def sustained_per_s(arrival_per_s: float, inputs: TotalInputs, limits: MutationLimits) -> float:
-    """Returns the rate that the brokers sustain. The rest of the arrivals adds to the lag.
+    """Returns the rate that the brokers sustain: arrival rate × (1 − lag growth).
 
-    One window may be an outlier, so the result is no less than the largest cut leaves.
+    One window may be an outlier, so the result is at least arrival rate × ``largest_cut_factor``.
     """
     return arrival_per_s * max(limits.largest_cut_factor, 1 - inputs.lag_growth_ratio)
 
@@ -119,6 +117,6 @@ def sustained_per_s(arrival_per_s: float, inputs: TotalInputs, limits: MutationL
 def with_known_limit(
     total: TotalRate, arrival_per_s: float, inputs: TotalInputs, now_ms: int, limits: MutationLimits
 ) -> TotalRate:
-    """Returns the total with the sustained rate noted as known limit, unless a lower limit is known."""
+    """Returns the total with a new known limit: the lower of the sustained rate and the known limit so far."""
     limit = min(sustained_per_s(arrival_per_s, inputs, limits), known_limit_per_s(total, now_ms, limits))
     return replace(total, known_limit_per_s=limit, known_limit_at_ms=now_ms)

@@ -1,7 +1,7 @@
-"""Corrects the state after a clock was set back: no remembered time may be later than now.
+"""Corrects the state after a clock was set back: no time in the state may be later than now.
 
-Without the correction, an interval that began "in the future" would last longer than intended. The times of signals come from
-clocks of other nodes, which may be ahead by up to ``hold_age_s``; only a larger difference is corrected.
+Without the correction, a wait whose recorded beginning lies in the future would last too long. The times of signals come from
+clocks of other nodes. These clocks may be ahead by up to ``hold_age_s``; only a larger difference is corrected.
 
 Invariant: no remaining wait is longer than a wait that begins now.
 """

@@ -1,4 +1,4 @@
-"""Holds the decisions about mutation quotas: entity, rate, a reason code and a sentence for people.
+"""Defines the decisions about mutation quotas. Each has a reason code, a sentence for people, and mostly an entity and a rate.
 
 Rates are partitions/s.
 """
@@ -60,7 +60,7 @@ class QuotaReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class HoldQuota:
-    """Tells why the quota of ``entity`` is not written; None: no single entity is meant, and ``text`` says what is held."""
+    """Tells why no quota is written for ``entity``. If ``entity`` is None, ``text`` says which quotas are meant."""
 
     entity: QuotaEntity | None
     reason: QuotaReason
@@ -105,7 +105,12 @@ class RestoreQuota:
 
 @dataclass(frozen=True, slots=True)
 class RelinquishQuota:
-    """Gives up a quota that another tool has changed. It is externally owned until ``until_ms``."""
+    """Gives up a quota that another tool has changed. The quota is externally owned until ``until_ms``.
+
+    Attributes:
+        setpoint_per_s: the quota that rheostat had set.
+        found_per_s: the quota that the other tool has set; None: the tool removed the quota.
+    """
 
     entity: QuotaEntity
     setpoint_per_s: float

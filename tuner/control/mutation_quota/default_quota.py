@@ -1,10 +1,11 @@
 """Computes the managed ``<default>`` quota, which limits tenants that have no quota by name.
 
-Kafka applies the first quota in its order of precedence. A ``<default>`` user quota therefore disables all quotas for client-ids,
-and a ``<default>`` quota from an earlier ``default_entity`` may disable the present one. A managed ``<default>`` quota that would
-disable quotas of other tools is not set. If such a quota is set already, the value from before is restored.
+Kafka applies to a client only the first quota that fits it in Kafka's order of precedence. A quota for the ``<default>`` user
+therefore disables all quotas for client-ids. In the same way, a ``<default>`` quota that rheostat set for an earlier
+``default_entity`` may disable the ``<default>`` quota for the present ``default_entity``.
 
-Invariant: no managed ``<default>`` quota disables a quota that the operator or another tool has set.
+Invariant: no managed ``<default>`` quota disables a quota that the operator or another tool has set. Rheostat does not set such a
+``<default>`` quota. If it is set already, rheostat restores its earlier value.
 """
 
 from __future__ import annotations
@@ -24,14 +25,17 @@ from tuner.control.mutation_quota.ownership import restore
 from tuner.control.mutation_quota.state import MutationMemory
 
 EVERY_PAIR = QuotaEntity(DEFAULT, DEFAULT)
-# Higher than the rate of any controller, and low enough that a double still counts single partitions.
+# Higher than the mutation rate of any controller, and low enough that a double still distinguishes single partitions.
 UNLIMITED_PER_S = 1e9
 
 
 def find_shadowed_quotas(
     entity: QuotaEntity, quotas: Mapping[QuotaEntity, float], memory: MutationMemory
 ) -> tuple[QuotaEntity, ...]:
-    """Returns the foreign quotas, adopted ones included, with a lower precedence than a quota for ``entity``, sorted."""
+    """Returns the entities, sorted, whose quotas a quota for ``entity`` would disable.
+
+    They have a lower precedence, and an operator or another tool created their quotas. This includes adopted quotas.
+    """
     created = {e for e, owned in memory.owned.items() if owned.before_per_s is None}
     rank = precedence_rank(entity)
     return tuple(sorted((e for e in quotas if e not in created and precedence_rank(e) > rank), key=str))
@@ -100,8 +104,11 @@ def restore_unwanted_defaults(
 ) -> list[RestoreQuota]:
     """Returns a restore for each managed ``<default>`` quota that must not stay.
 
-    Such a quota belongs to an earlier ``default_entity``, or disables a quota of another tool, or was adopted while adoption is now
-    off.
+    A managed ``<default>`` quota must not stay in three cases:
+
+    - it belongs to an earlier ``default_entity``;
+    - it disables a quota of another tool;
+    - rheostat adopted it from another tool, and ``adopt_existing`` is now False.
     """
     configured = policy.default_entity
     if configured is None and policy.enable_metering:
@@ -120,6 +127,6 @@ def restore_unwanted_defaults(
 
 
 def _is_foreign(entity: QuotaEntity, memory: MutationMemory) -> bool:
-    """Returns whether another tool or the operator created this quota. This holds for adopted quotas too."""
+    """Returns whether another tool or the operator created this quota; True also if rheostat has adopted it since."""
     owned = memory.owned.get(entity)
     return owned is None or owned.before_per_s is not None

@@ -1,13 +1,13 @@
 """Resolves which client quota applies to a client, in Kafka's order of precedence.
 
 A quota is set for an entity: a user, a client-id, or both, each by name or as ``<default>``. Kafka applies the most specific quota
-that fits a client. The kind of that quota decides the token bucket: one per user, one per client-id, or one per pair. A
-``<default>`` quota is not shared: every tenant that it fits has a bucket of its own.
+that fits a client. The kind of this quota decides whether the client's mutations count in a token bucket of its user, of its
+client-id, or of the pair of the two. A ``<default>`` quota is not shared: each tenant that it fits has its own bucket.
 
     user + client-id → user + <default> → user → <default> + client-id → <default> + <default> → <default> user
         → client-id → <default> client-id
 
-Invariant: the quota for a tenant's own name has precedence over all other quotas that can fill the tenant's bucket.
+Invariant: the quota for a tenant's own name has precedence over all other quotas that can limit the tenant's bucket.
 
 Terms:
     tenant  the owner of a bucket: a user, a client-id, or a pair of the two, as in the labels of Kafka's metrics.
@@ -109,12 +109,12 @@ def resolve_quota(
 
 
 def find_quota_in_force(quotas: Mapping[QuotaEntity, float], tenant: Tenant) -> tuple[QuotaEntity, float] | None:
-    """Returns the entity and rate (partitions/s) of the quota that fills this tenant's bucket; None if there is none."""
+    """Returns the entity and rate (partitions/s) of the quota that limits this tenant's bucket; None if there is none."""
     return next(((entity, quotas[entity]) for entity in candidate_entities(tenant) if entity in quotas), None)
 
 
 def candidate_entities(tenant: Tenant) -> list[QuotaEntity]:
-    """Returns the entities whose quota can fill this tenant's bucket, highest precedence first."""
+    """Returns the entities whose quota can limit this tenant's bucket, highest precedence first."""
     user, client_id = tenant.user, tenant.client_id
     if user is not None and client_id is not None:
         return [entity for entity, bucket in entities_by_precedence(user, client_id) if bucket == tenant]
@@ -128,9 +128,9 @@ def find_rebucketed_tenants(
 ) -> tuple[Tenant, ...]:
     """Returns the tenants whose clients would move to another bucket if a new quota were set for this entity.
 
-    Only tenants that are pairs of user and client-id can move: a new quota for the user has precedence over a quota for the
-    ``<default>`` user with a client-id, and counts in the user's bucket. ``find_shadowed_quota`` (precedence.py) makes the same
-    check for quotas that other tools have set.
+    Only tenants that are pairs of user and client-id can move. Example: the quota for the ``<default>`` user with a client-id has a
+    bucket for each pair. A new quota for the user has precedence over it, and has one bucket for the user. ``find_shadowed_quota``
+    (precedence.py) makes the same check for quotas that other tools have set.
     """
     if entity in quotas:
         return ()

@@ -1,8 +1,11 @@
 """Keeps exempt tenants free of managed quotas, including the managed ``<default>`` quota.
 
-An adopted quota of an exempt tenant gets its earlier value back. An exempt tenant that the managed ``<default>`` quota would limit
-gets an unlimited quota by name. If a rule names the tenant in full, this quota is written together with the ``<default>`` quota, so
-an administrator who must delete topics never waits. A tenant that matches only a pattern gets it once Kafka has metrics of it.
+If rheostat has adopted the quota of an exempt tenant, the quota gets its earlier value back. An exempt tenant that the managed
+``<default>`` quota would limit gets an unlimited quota for its own name:
+
+- If a rule names the tenant in full, the unlimited quota is written in the same cycle as the ``<default>`` quota. An administrator
+  who must delete topics therefore never waits.
+- If only a pattern matches the tenant, the unlimited quota is written once Kafka has metrics of the tenant.
 
 Invariant: at most ``tenants_max`` tenants that match only a pattern have an unlimited quota. No quota of another tool is written.
 """
@@ -36,7 +39,7 @@ def decide_exemptions(
     """
     decisions = list[SetQuota | RestoreQuota | HoldQuota]()
     new_by_pattern = list[tuple[TenantStatus, SetQuota]]()
-    with_quota = 0  # Number of tenants by pattern that have their unlimited quota already.
+    with_quota = 0  # Number of tenants that match only a pattern and have an unlimited quota already.
     for status in [*tenants, *_find_silent_exemptions(quotas, memory, tenants, default, policy)]:
         entity = status.tenant.entity
         if (
@@ -83,9 +86,9 @@ def _find_silent_exemptions(
     default: QuotaEntity | None,
     policy: MutationPolicy,
 ) -> list[TenantStatus]:
-    """Returns the fully named exempt tenants without metrics in Kafka that need a decision all the same.
+    """Returns the fully named exempt tenants that have no metrics in Kafka, but need a decision.
 
-    A decision is needed if the ``<default>`` quota would limit the tenant, or if the tenant has a managed quota.
+    The decision is needed if the ``<default>`` quota would limit the tenant, or if the tenant has a managed quota.
     """
     known, silent = {status.tenant for status in tenants}, list[TenantStatus]()
     for tenant, match in find_fully_named_exemptions(policy).items():
@@ -109,7 +112,8 @@ def _decide_exemption(
         and next_in_force == default
         and not would_bypass_foreign_quota(tenant, find_foreign_quotas(quotas, memory), default)
     )
-    # An adopted quota gets the operator's value back. If no managed default limits the tenant, no unlimited quota is needed.
+    # An adopted quota gets its earlier value back. If no managed ``<default>`` quota limits the tenant, an unlimited quota is not
+    # needed, and one that rheostat has set is removed.
     if (owned is not None and owned.before_per_s is not None) or not limited_by_default:
         return restore(entity, quotas, memory, QuotaReason.EXEMPT) if owned is not None else None
     if status.named_quota_per_s == UNLIMITED_PER_S:

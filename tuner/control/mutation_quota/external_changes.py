@@ -1,7 +1,8 @@
 """Detects quotas that another tool sets or changes, by comparing each snapshot with the previous one.
 
-Quotas in the first snapshot may be adopted. A quota that appears or changes later without a write by rheostat is externally owned:
-it is left alone for ``external_change_hold_s``. This holds for managed quotas (``ownership``) and for all others.
+Rheostat may adopt the quotas in the first snapshot. A quota that appears or changes later, without a write by rheostat, is
+externally owned: rheostat leaves it alone for ``external_change_hold_s``. ``ownership`` compares the quotas that rheostat owns;
+this module compares all other quotas.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def track_external_changes(
         if not memory.quotas_were_read or entity in external or is_same(current, before):
             unowned[entity] = current
             continue
-        # The broker that was asked may lag behind and still show a quota that rheostat has already restored.
+        # The broker that answered may lag behind, and still show a quota that rheostat has already restored.
         change = note_unconfirmed(previous_unconfirmed.get(entity), current, now_ms)
         if now_ms - change.since_ms < limits.propagation_s_max * 1000:
             unconfirmed[entity] = change

@@ -1,9 +1,12 @@
 """Shares a total rate among tenants by weighted max–min fairness, exactly.
 
-    share = min(demand, max(guaranteed, weight × λ)), with the one λ at which the shares add up to the total
+    share = min(demand, max(guaranteed, weight × λ)), where λ is the value at which the shares add up to the total
 
-Invariant: shares add up to the total, or to all demands if these are less. No share exceeds its demand. No share is below its
-guaranteed rate (or its demand, if that is less) unless the guaranteed rates alone exceed the total: then all are cut by one factor.
+Invariant:
+    - The shares add up to min(total, sum of all demands).
+    - No share exceeds its demand.
+    - No share is below min(guaranteed, demand), unless the sum of these minima exceeds the total. Then each share is its minimum
+      times the same factor.
 
 Terms:
     demand      the most that a tenant could use; infinite while it is backlogged, because its demand cannot be measured.
@@ -20,7 +23,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """One tenant's claim to a share; see the terms of this module."""
+    """One tenant's claim to a share; the module's docstring explains its fields."""
 
     demand: float
     weight: float = 1.0
@@ -68,8 +71,9 @@ def share_max_min(total: float, claims: Sequence[Claim]) -> Sharing:
 def _find_rate_per_weight(remaining: float, claims: Sequence[Claim]) -> float:
     """Returns λ by raising it from 0 until the remaining rate is used up.
 
-    Below λ = guaranteed ÷ weight a share equals its guaranteed rate; above λ = demand ÷ weight it equals the demand. Between these
-    two points the claim is active: its share grows in proportion to λ. All start and end points are visited in ascending order.
+    A share equals its guaranteed rate while λ is below guaranteed ÷ weight. It equals its demand while λ is above demand ÷ weight.
+    Between these two values of λ the claim is active: its share grows in proportion to λ. The loop visits the two values of all
+    claims in ascending order.
 
     Args:
         remaining: the rate left after all guaranteed rates; less than the remaining demand.
@@ -80,17 +84,16 @@ def _find_rate_per_weight(remaining: float, claims: Sequence[Claim]) -> float:
             events.append((claim.guaranteed / claim.weight, claim.weight))
             if claim.demand < math.inf:
                 events.append((claim.demand / claim.weight, -claim.weight))
-    # Rounding can give a claim's start and end the same λ. Then the start sorts first.
+    # Because of rounding, a claim can begin and end to be active at the same λ. Its beginning then comes first.
     events.sort(key=lambda event: (event[0], -event[1]))
-    rate, weights, active = 0.0, 0.0, 0
-    # ``active`` counts the active claims. The sum of their weights cannot replace it: rounding may leave the sum above 0 at the
-    # end.
-    for next_rate, change in events:
-        growth = weights * (next_rate - rate) if active > 0 else 0.0
+    rate, active_weight, active_count = 0.0, 0.0, 0
+    # Rounding may leave ``active_weight`` above 0 when no claim is active, so ``active_count`` counts the active claims.
+    for next_rate, weight_change in events:
+        growth = active_weight * (next_rate - rate) if active_count > 0 else 0.0
         if growth > remaining:
             break
         remaining -= growth
         rate = next_rate
-        active += 1 if change > 0 else -1
-        weights = weights + change if active > 0 else 0.0
-    return rate + max(0.0, remaining) / weights if weights > 0 else rate
+        active_count += 1 if weight_change > 0 else -1
+        active_weight = active_weight + weight_change if active_count > 0 else 0.0
+    return rate + max(0.0, remaining) / active_weight if active_weight > 0 else rate

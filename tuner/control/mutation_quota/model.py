@@ -1,6 +1,6 @@
-"""Holds the input of the mutation quota controller: the policy, the constants of the control law, and a view of the cluster.
+"""Defines the inputs of the mutation quota controller: the policy, the constants of the control law, and a view of the cluster.
 
-Source: KIP-599. Rates are partitions/s, created or deleted. A value that could not be measured is None.
+Source: KIP-599. A rate counts the partitions that are created or deleted per second. A value that was not measured is None.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class TenantRule:
         user: name or pattern (``*``, ``?``) of the user; None matches any user.
         client_id: the same for the client-id.
         weight: relative share of the total rate.
-        rate_per_s_min: guaranteed rate; None: the minimum that every tenant has.
+        rate_per_s_min: guaranteed rate; None: ``tenant_rate_per_s_min`` of the limits.
         exempt: the tenant is never limited by a managed quota. Its mutations still count against the total.
     """
 
@@ -48,7 +48,7 @@ class TenantRule:
 class MutationLimits:
     """Settings of the operator and of Kafka, and the constants of the control law, each with its meaning and its reason.
 
-    Rates are partitions/s. ``python -m benchmarks.ablation --mutations`` tells what each constant is worth.
+    Rates are partitions/s. ``python -m benchmarks.ablation --mutations`` measures the effect of each constant.
     """
 
     # -- settings
@@ -56,35 +56,36 @@ class MutationLimits:
     window_s: float = WINDOW_S  # controller.quota.window.size.seconds
     rate_per_s_max: float = 5_000.0  # Highest total.
     # Quotas may add up to this multiple of the total, because tenants are rarely active at the same time (KIP-599: "safe to over
-    # allocate"). With 2, the quotas of idle tenants may add up to a whole total while active tenants use another.
+    # allocate"). With 2, the quotas of the active tenants may add up to the total, and those of the idle tenants as well.
     over_allocation: float = 2.0
     tenants_max: int = 2_000  # Quotas by name. Beyond it only <default> applies, because client-ids may be random.
-    external_change_hold_s: float = 3_600.0  # A quota that another tool has set is left alone for so long.
+    external_change_hold_s: float = 3_600.0  # A quota that another tool has set is left alone for this time.
 
     # -- the total rate of all tenants
     rate_per_s_start: float = 50.0  # First total: a small controller sustains this rate before anything is learned.
-    rate_per_s_min: float = 1.0  # Lowest total. At less, creations would stop, and nothing could be learned any more.
-    # Any controller sustains this rate, so a moderate excess of the creation probe latency does not cut the total below it.
+    rate_per_s_min: float = 1.0  # Lowest total. At a lower total, creations would stop, and the controller could learn nothing.
+    # Any controller sustains this rate. If the creation probe latency exceeds its objective moderately, the total is not cut below
+    # this rate.
     rate_per_s_safe: float = 25.0
-    # Below this share of the safe rate, the pressure on the controller has another cause than mutations.
+    # If mutations arrive at less than this share of the safe rate, they are not the cause of the pressure on the controller.
     light_load_ratio: float = 0.2
 
     # -- the share of one tenant
-    # At a lower rate a tenant would wait more than 10 s for one partition. Kafka refuses a quota of 0.
+    # With a lower quota a tenant would wait more than 10 s for one partition. Kafka refuses a quota of 0.
     tenant_rate_per_s_min: float = 0.1
     # The <default> quota leaves room for this number of tenants that are not known yet.
     new_tenants_expected: float = 10.0
-    # A tenant may exceed its measured rate by 25 % before its quota limits it, because rates are means over up to a minute.
+    # Assumed demand of a tenant ÷ its measured rate. The demand may be higher than the rate, which is a mean over up to a minute.
     demand_slack: float = 1.25
-    # A tenant counts as backlogged from the moment its bucket is nearly empty until the bucket is half full again. Between the two
-    # a tenant at its quota would change its state with every signal.
+    # A tenant counts as backlogged from the moment when its bucket is nearly empty until the bucket is half full again. With one
+    # threshold, a tenant that uses exactly its quota would change between backlogged and not backlogged at every signal.
     bucket_empty_ratio: float = 0.1
     bucket_refilled_ratio: float = 0.5
 
     # -- when the total may change
-    # AvgIdleRatio covers one scrape interval; the other signals cover 30 s. Smoothing with this time constant makes it comparable.
+    # AvgIdleRatio covers one scrape interval; the other signals cover 30 s. Smoothing AvgIdleRatio makes it comparable to them.
     idle_smoothing_s: float = 15.0
-    # After a raise or a cut the total rests until the window of signals, which come late, covers only the time after the change.
+    # After a raise or a cut, the total stays unchanged until a signal covers only time after the change. Signals come late.
     settle_s: float = 35.0
 
     # -- raising the total
@@ -93,48 +94,52 @@ class MutationLimits:
     # The creation probe latency fluctuates. The law keeps this many standard deviations below its objective (probe_margin.py).
     probe_margin_spreads: float = 1.5
     probe_spread_start: float = 0.1  # Relative standard deviation that is assumed until it is measured.
-    # Largest raise and smallest cut while the probe latency is near its objective: less would hardly change it.
+    # Largest raise and smallest cut of the total while the probe latency is near its objective. A smaller cut would hardly change
+    # the latency.
     probe_step_ratio: float = 0.1
-    # Up to this multiple of its objective, the probe latency does not cut the total below the safe rate.
+    # While the probe latency is below this multiple of its objective, the latency does not cut the total below the safe rate.
     probe_far_ratio: float = 2.0
-    # About 300 requests in 30 s determine the forwarding ratio, so it fluctuates by 5 %. Between these two values the total stays.
+    # The forwarding ratio is a mean of about 300 requests in 30 s, so it fluctuates by 5 %. While it is between these two values,
+    # the total is neither raised nor cut.
     forwarding_target_ratio: float = 0.8
     forwarding_near_ratio: float = 0.95
 
     # -- cutting the total: in proportion to the excess, within these two factors
     smallest_cut_factor: float = 0.95  # A smaller cut would be lost in the deadband of the quotas.
-    # Also the cut if heartbeats time out: then brokers are fenced, which is worse than any unfair share. A raise takes back at most
-    # one such cut, so it doubles the total at most.
+    # Also the cut if heartbeats time out: Kafka then fences brokers, which is worse than any unfair share. One raise reverses at
+    # most one largest cut, so it at most doubles the total.
     largest_cut_factor: float = 0.5
     # No further cut while the pressure falls by 10 % per signal: a backlog takes time to drain.
     receding_ratio: float = 0.9
     # If brokers fall behind, the total is cut to this share of the rate that they sustain, so that their backlog can drain.
     drain_ratio: float = 0.85
-    # An idle controller writes a record every 500 ms (metadata.max.idle.interval.ms), so a lag up to here is normal.
+    # An idle controller writes a record every 500 ms (metadata.max.idle.interval.ms), so an apply lag of up to 600 ms is normal.
     idle_lag_ms_max: float = 600.0
-    # The known limit is the rate that was too high once. Each raise covers at most half the distance to one smallest cut below it.
-    # The limit is relaxed with the third power of time, as in TCP CUBIC: by 4 % after 10 min, by 100 % after 30 min.
+    # The known limit is the rate that the brokers sustained when the objective was last exceeded. Each raise covers at most half of
+    # the distance from the total to ``smallest_cut_factor`` × the known limit.
+    # The limit rises with the third power of time, as in TCP CUBIC: by 4 % after 10 min, by 100 % after 30 min.
     known_limit_memory_s: float = 1_800.0
 
-    # -- writing quotas: each write reaches every node, so a tenant has at most two a minute, urgent cuts excepted
+    # -- writing quotas: each write reaches every node, so a tenant's quota is written at most twice a minute, except urgent cuts
     deadband_ratio: float = 0.04  # Smaller relative changes are not written: no tenant would notice them.
-    urgent_ratio: float = (
-        0.15  # A larger cut of a tenant that is limited does not wait: other tenants need their share at once.
-    )
-    # A third write comes more than twice as long after the first, so no minute has more than two.
+    # A larger relative cut of a backlogged tenant does not wait for ``write_every_s``: other tenants need their share at once.
+    urgent_ratio: float = 0.15
+    # Shortest time between two writes of a tenant's quota. A third write comes more than twice this time after the first, so no
+    # minute has more than two writes.
     write_every_s: float = 30.0
-    # A broker shows a change within seconds. A different value that persists longer was set by another tool.
+    # A broker shows a change within seconds. If it shows a different value for longer than this, another tool has set the value.
     propagation_s_max: float = 20.0
 
     # -- missing signals
-    # Quotas are held while the signal is older: signals come every 5 s and some seconds late.
+    # Quotas are held while the newest signal is older than this. Signals come every 5 s and some seconds late.
     hold_age_s: float = 15.0
-    # The total decays while the signal is older. Past rates of tenants and past spreads of the probe fade with this time constant.
+    # The total falls while the newest signal is older than this. It is also the time constant with which past rates of tenants and
+    # past spreads of the probe latency fade.
     decay_age_s: float = 60.0
-    decay_per_s: float = 0.993  # 10 % in 15 s: a lost collector costs tenants half of their rate in 100 s.
+    decay_per_s: float = 0.993  # Factor per second of this fall: 10 % in 15 s, half of the tenants' rate in 100 s.
 
     # -- learning the cost of topics and partitions (cost_model.py)
-    learn_gain: float = 0.3  # The share of the error that one window corrects: three windows learn most of it.
+    learn_gain: float = 0.3  # The share of the error that one window corrects: three windows correct most of the error.
     # A controller that is busier than this has a queue, so part of its work belongs to mutations of an earlier window.
     learn_busy_max: float = 0.9
 
@@ -148,7 +153,10 @@ class MutationLimits:
 
     @property
     def rate_per_s_learnable(self) -> float:
-        """Below this rate a window shows other work only. It is less than ``rate_per_s_min``, so that learning never stops."""
+        """The rate below which the busy time of a window counts as other work, not as the cost of mutations.
+
+        It is less than ``rate_per_s_min``, so that learning never stops.
+        """
         return self.rate_per_s_min / 2
 
 
@@ -159,10 +167,11 @@ class MutationPolicy:
     Attributes:
         default_entity: the entity of the managed ``<default>`` quota for tenants without a quota by name; None: no such quota.
         enable_metering: if no quota exists at all, set an unlimited one, because Kafka meters only tenants with a quota.
-        adopt_existing: manage quotas that existed before, and restore them on release; False leaves them alone.
-        partitions_max: partitions of the cluster at which quotas reach their minimum; None: no such brake.
-        partitions_near_ratio: share of the maximum from which on quotas shrink.
-        replicas_max: the same limit in replicas (KIP-578's max.partitions); used if ``partitions_max`` is None.
+        adopt_existing: manage quotas that existed before rheostat, and restore them on release; False leaves them alone.
+        partitions_max: number of partitions of the cluster at which quotas reach their minimum; None: partitions do not lower
+            quotas.
+        partitions_near_ratio: quotas shrink as soon as the cluster has this share of the highest number.
+        replicas_max: the same as ``partitions_max`` in replicas (KIP-578's max.partitions); used if ``partitions_max`` is None.
     """
 
     objective: ControllerObjective = field(default_factory=ControllerObjective)

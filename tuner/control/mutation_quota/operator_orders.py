@@ -2,7 +2,7 @@
 
 If ``tuner.mutation_quota`` is no longer configured, all managed quotas are restored, as after a release.
 
-Invariant: only managed quotas are restored. If another tool has changed a quota, it is relinquished first, under every order.
+Invariant: only managed quotas are restored. Under every order, a quota that another tool has changed is relinquished first.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def step_with_orders(
 
 
 def _acknowledge(orders: Orders, memory: MutationMemory, limits: MutationLimits) -> MutationMemory:
-    """Notes the orders as read. ``resume`` ends the hold of every external change that was found before the order."""
+    """Returns the state with the orders acknowledged. ``resume`` ends the holds of external changes found before the order."""
     hold_ms = round(limits.external_change_hold_s * 1000)
     external = {
         entity: until_ms
@@ -67,13 +67,13 @@ def _acknowledge(orders: Orders, memory: MutationMemory, limits: MutationLimits)
 def recall_tenants(memory: MutationMemory, now_ms: int) -> MutationMemory:
     """Returns the state after a restart, with a tenant for each managed quota.
 
-    Without this entry, the quota of a tenant that stays silent would never be restored. With it, the tenant counts as absent
-    ``SENSOR_EXPIRY_S`` from now.
+    Only tenants in the state can become absent, and only the quotas of absent tenants are restored. A tenant that stays silent
+    counts as absent ``SENSOR_EXPIRY_S`` after the restart.
     """
     tenants = dict(memory.tenants)
     for entity in memory.owned:
         user, client_id = entity.user, entity.client_id
-        # The owner of a <default> quota is no tenant.
+        # A <default> quota belongs to no single tenant.
         if user is not DEFAULT and client_id is not DEFAULT:
             tenants.setdefault(Tenant(user, client_id), TenantState(active_at_ms=now_ms))
     return replace(memory, tenants=tenants)

@@ -1,8 +1,8 @@
 """Tracks which quotas rheostat owns, from the write of a quota until it is restored or relinquished.
 
-A write is noted before it is sent, and again once Kafka has confirmed it. If another tool changes or removes an owned quota, that
-quota is externally owned: it is left alone for ``external_change_hold_s``. When a quota need no longer be managed, the value that
-it had before rheostat is restored.
+The state notes each write before it is sent, and again once Kafka has confirmed it. If another tool changes or removes an owned
+quota, the quota becomes externally owned: rheostat leaves it alone for ``external_change_hold_s``. When rheostat stops managing a
+quota, it restores the value from before its first write.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ _CAUSES = {
 def relinquish_changed(
     quotas: Mapping[QuotaEntity, float], memory: MutationMemory, now_ms: int, limits: MutationLimits
 ) -> tuple[MutationMemory, list[RelinquishQuota]]:
-    """Relinquishes owned quotas that another tool has changed, and ends expired holds. Returns the state and the decisions."""
+    """Returns the state without owned quotas that another tool has changed and without expired holds, and the decisions."""
     external = {entity: until for entity, until in memory.externally_owned_until_ms.items() if until > now_ms}
     owned, decisions, unconfirmed = dict(memory.owned), [], dict[QuotaEntity, UnconfirmedChange]()
     for entity, quota in memory.owned.items():
         current = quotas.get(entity)
         if any(is_same(current, value) for value in quota.possible_per_s):
             continue
-        # The broker that was asked may lag behind and show an older value. Nothing is written until the change is certain.
+        # The broker that answered may lag behind and show an older value. Nothing is written until the change is certain.
         change = note_unconfirmed(memory.unconfirmed.get(entity), current, now_ms)
         if now_ms - change.since_ms < limits.propagation_s_max * 1000:
             unconfirmed[entity] = change
@@ -62,7 +62,7 @@ def relinquish_changed(
 
 
 def note_unconfirmed(previous: UnconfirmedChange | None, current_per_s: float | None, now_ms: int) -> UnconfirmedChange:
-    """Returns the change with its start: the start of the previous change if the value is the same, else now."""
+    """Returns the unconfirmed change to ``current_per_s``, with the time since when the brokers show this value."""
     if previous is None or not is_same(previous.found_per_s, current_per_s):
         return UnconfirmedChange(current_per_s, now_ms)
     # If a clock was set back, the noted start would be later than now.
@@ -101,7 +101,7 @@ def note_pending_write(memory: MutationMemory, decision: QuotaDecision) -> Mutat
         case SetQuota(entity=entity, current_per_s=current, setpoint_per_s=setpoint):
             owned = memory.owned.get(entity)
             before = current if owned is None else owned.before_per_s
-            # An earlier write that got no answer may still arrive.
+            # An earlier write that got no answer may still take effect.
             earlier = () if owned is None else owned.possible_per_s[-_LATE_WRITES_MAX:]
             return _with_owned(memory, entity, OwnedQuota(before, setpoint, _unique(*earlier, current, setpoint)))
         case RestoreQuota(entity=entity, value_per_s=value) if entity in memory.owned:
@@ -116,12 +116,12 @@ def note_confirmed_write(memory: MutationMemory, decision: QuotaDecision) -> Mut
     match decision:
         case SetQuota(entity=entity, setpoint_per_s=setpoint) if entity in memory.owned:
             owned = memory.owned[entity]
-            # The value from before is no longer expected: if it shows up again, another tool has set it.
+            # The value from before rheostat is no longer possible. If it appears again, another tool has set it.
             earlier = tuple(value for value in owned.possible_per_s if value not in (owned.before_per_s, setpoint))
             return _with_owned(memory, entity, replace(owned, possible_per_s=(*earlier[-_LATE_WRITES_MAX:], setpoint)))
         case RestoreQuota(entity=entity, value_per_s=value):
             memory = _with_owned(memory, entity, None)
-            # Noted, so that the restored value in the next snapshot does not count as an external change.
+            # ``unowned_per_s`` gets the restored value, so that it does not count as an external change in the next snapshot.
             return memory if value is None else replace(memory, unowned_per_s={**memory.unowned_per_s, entity: value})
         case _:
             return memory

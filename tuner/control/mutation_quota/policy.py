@@ -6,8 +6,8 @@ tenants.
 A tenant that needs less than its fair share is never limited. Tenants that need more share the rest by weight. An idle tenant keeps
 a standing share, so that it can start without waiting.
 
-Invariant: while signals are missing, no quota is raised. The total rate changes only with a new signal of the active controller, or
-decays if signals are missing for longer than ``decay_age_s``.
+Invariant: while signals are missing, no quota is raised. The total rate changes only with a new signal of the active controller.
+If there is no signal for longer than ``decay_age_s``, the total rate falls step by step.
 Source: KIP-599.
 """
 
@@ -59,7 +59,7 @@ def step(view: QuotaView, memory: MutationMemory, policy: MutationPolicy) -> Quo
     if sampled_at_ms is None:
         text = "no active controller is known: quotas stay as they are. Check that controllers report metrics"
         return _hold_all(memory, view, QuotaReason.CONTROLLER_UNKNOWN, text, changes)
-    # A signal from the future means that a clock was set, so it is treated like a signal that is as far in the past.
+    # A signal from the future means that a clock was set. It is treated like a signal that is equally far in the past.
     age_s = abs(view.now_ms - sampled_at_ms) / 1000
     if age_s > limits.hold_age_s:
         return _step_without_signal(view, quotas, memory, policy, age_s, changes)
@@ -80,7 +80,8 @@ def _step_with_signal(
     limits = policy.limits
     signal = replace(signal, idle_ratio=_smooth_idle_ratio(signal, memory.window, limits))
     active_since_ms = _active_since_ms(signal, memory.window)
-    # During a fail-over, requests wait for the new controller and not because of mutations, so these latencies are ignored.
+    # After a fail-over, the latencies of probe and forwarding show that requests waited for the new controller. Mutations are not
+    # the cause, so both latencies are ignored until they cover only time after the fail-over.
     if view.now_ms - active_since_ms <= 1000 * PROBE_WINDOW_S:
         measures = replace(view.cluster_wide, create_probe_p90_ms=None, forwarding_busy_ratio=None)
         view = replace(view, cluster_wide=measures)
@@ -111,7 +112,7 @@ def _step_with_signal(
             "measured, so no quota is raised"
         )
         decisions.append(HoldQuota(None, QuotaReason.PRESSURE_NOT_MEASURED, text))
-    # The size brake is unknown, but the pressure is measured: quotas may be cut, but not raised.
+    # The count of partitions is unknown, but the pressure is measured: quotas may be cut, but not raised.
     if brake_ratio is None:
         text = f"controller {signal.node}: its number of partitions is not measured: no quota is raised"
         decisions.append(HoldQuota(None, QuotaReason.PRESSURE_NOT_MEASURED, text))
@@ -131,7 +132,7 @@ def _step_without_signal(
     age_s: float,
     changes: Sequence[QuotaDecision],
 ) -> QuotaStep:
-    """Holds the quotas until the signal is ``decay_age_s`` old, because it may only be late. Then lowers them step by step."""
+    """Holds the quotas until the newest signal is ``decay_age_s`` old, because the next one may only be late. Then lowers them."""
     limits = policy.limits
     text = f"no new signal of the controller for {age_s:.0f} s: no quota is raised"
     if memory.total is None or age_s <= limits.decay_age_s:
@@ -156,9 +157,9 @@ def _hold_all(
 
 
 def _find_active_controller(view: QuotaView) -> ControllerSignal | None:
-    """Returns the newest signal of an active controller, because for a moment after a fail-over two nodes may report to be active.
+    """Returns the newest signal of a node that reports to be the active controller; None if there is none.
 
-    Backlog signals are left out: they are read late and describe the past.
+    For a moment after a fail-over, two nodes may report to be active. Backlog signals, which describe the past, are left out.
     """
     active = [s for s in view.controllers.values() if s.active is not None and s.active >= 0.5 and not s.backlog]
     return max(active, key=lambda s: (s.sampled_at_ms, s.node), default=None)
@@ -190,16 +191,15 @@ def _update_tenants(
         quota = find_quota_in_force(quotas, tenant)
         state = states.get(tenant, TenantState())
         states[tenant] = update_tenant_state(state, signal, quota[1] if quota is not None else None, limits)
-    # A new controller has no metrics of a tenant that is idle since the fail-over. Missing metrics are then the only sign of
-    # idleness.
+    # A new controller has no metrics of a tenant that has been idle since the fail-over. So a tenant without metrics is idle.
     silent_ms = view.now_ms - limits.decay_age_s * 1000
     silent = {t: replace(s, backlogged=False, rate_per_s=0.0) for t, s in states.items() if s.sampled_at_ms < silent_ms}
     return dict(sorted((states | silent).items(), key=lambda item: item[0].key))
 
 
 def _tenant_signals(view: QuotaView, node: int, limits: MutationLimits) -> list[tuple[Tenant, TenantSignal]]:
-    """Returns this controller's tenant signals, oldest first. Other nodes are not the active controller, so theirs are left out."""
-    # A signal from far in the future comes from a wrong clock. It would hide all signals after it.
+    """Returns the tenant signals of the active controller ``node``, oldest first."""
+    # A signal from far in the future comes from a wrong clock. It would make all later signals look old.
     latest_ms = view.now_ms + limits.hold_age_s * 1000
     return [
         (Tenant(signal.user, signal.client_id), signal)

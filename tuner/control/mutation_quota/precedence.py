@@ -1,13 +1,13 @@
 """Checks whether a managed quota for a tenant's own name would shadow a quota that the operator or another tool has set.
 
-Kafka applies the first quota in its order of precedence, and counts mutations in a bucket of that quota's kind: per user, per
-client-id, or per pair. A quota for a user therefore disables ("shadows") every client-id quota for this user's clients. If the
-operator changes ``default_entity`` to another bucket kind, quotas that rheostat wrote before could shadow those that it writes now.
+Kafka applies the first quota that fits a client in its order of precedence, and counts mutations in a bucket of the quota's kind:
+per user, per client-id, or per pair. A quota for a user therefore disables ("shadows") every client-id quota for this user's
+clients. If the operator changes ``default_entity`` to another bucket kind, older quotas of rheostat could shadow its new quotas.
 
 Invariant: no managed quota by name disables a foreign quota.
 
 Terms:
-    foreign quota  a quota that existed before or that another tool has set; an adopted quota is foreign as well.
+    foreign quota  a quota that rheostat has not created. It stays foreign if rheostat adopts it.
     bucket kind    per user, per client-id, or per pair.
 """
 
@@ -25,8 +25,9 @@ class ForeignQuotas:
     """Foreign quotas in Kafka.
 
     Attributes:
-        client_id_entities: entities without a user, sorted.
-        unconfirmed: entities whose value has changed, but perhaps only because the broker that was asked lags behind.
+        quotas: partitions/s by entity.
+        client_id_entities: the entities in ``quotas`` without a user, sorted.
+        unconfirmed: entities whose value has changed, but perhaps only because the broker that answered lags behind.
     """
 
     quotas: Mapping[QuotaEntity, float]
@@ -50,8 +51,9 @@ def bucket_kind(owner: QuotaEntity | Tenant) -> tuple[bool, bool]:
 def find_shadowed_quota(tenant: Tenant, foreign: ForeignQuotas) -> QuotaEntity | None:
     """Returns a foreign quota that a quota for this tenant's name would disable for the tenant's clients; None if there is none.
 
-    If the tenant is a user, quotas for ``<default>`` user + client-id are not checked here. Only the metrics show whether the user
-    has such a client, so ``find_rebucketed_tenants`` checks them.
+    If the tenant is a user, its quota also has precedence over quotas for ``<default>`` user + client-id.
+    ``find_rebucketed_tenants`` checks these quotas, because only the metrics show whether the user has a client with this
+    client-id.
     """
     user, client_id = tenant.user, tenant.client_id
     if user is None:
@@ -62,8 +64,8 @@ def find_shadowed_quota(tenant: Tenant, foreign: ForeignQuotas) -> QuotaEntity |
             return None
         entity, bucket, _ = quota
         return entity if bucket != tenant else None
-    # A foreign quota for this user or for ``<default>`` users already shadows every client-id quota, so a managed one changes
-    # nothing.
+    # A foreign quota for this user or for the ``<default>`` user already shadows every client-id quota. A managed quota for the
+    # user then shadows nothing more.
     if QuotaEntity(user) in foreign.quotas or QuotaEntity(DEFAULT) in foreign.quotas:
         return None
     return next(iter(foreign.client_id_entities), None)
@@ -72,7 +74,7 @@ def find_shadowed_quota(tenant: Tenant, foreign: ForeignQuotas) -> QuotaEntity |
 def would_bypass_foreign_quota(tenant: Tenant, foreign: ForeignQuotas, default: QuotaEntity) -> bool:
     """Returns whether a quota for this tenant's name would replace a foreign quota for its clients.
 
-    The managed ``default`` quota is no foreign quota, so a quota that replaces only this one gives False.
+    Returns False if it would replace only the managed ``default`` quota.
     """
     user, client_id = tenant.user, tenant.client_id
     if user is None:
@@ -84,9 +86,9 @@ def would_bypass_foreign_quota(tenant: Tenant, foreign: ForeignQuotas, default: 
 
 
 def is_leftover_bucket(tenant: Tenant, foreign: ForeignQuotas, default_entity: QuotaEntity | None) -> bool:
-    """Returns whether this tenant is left over from an earlier ``default_entity`` with another bucket kind."""
+    """Returns whether this tenant's bucket exists only because an earlier ``default_entity`` had another bucket kind."""
     if default_entity is None or bucket_kind(tenant) == bucket_kind(default_entity):
         return False
     quota = find_quota_in_force(foreign.quotas, tenant)
-    # An unconfirmed quota counts as none: perhaps it is gone, and only a broker that lags behind still shows it.
+    # An unconfirmed quota counts as no quota: perhaps it is removed, and only a broker that lags behind still shows it.
     return quota is None or quota[0] in foreign.unconfirmed

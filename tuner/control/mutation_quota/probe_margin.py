@@ -1,15 +1,16 @@
-"""Measures how much the latency of the creation probes fluctuates, and derives how far below its objective it has to stay.
+"""Measures how much the latency of the creation probes fluctuates, and derives how far below its objective the latency must stay.
 
-The latency is the tail of a few hundred requests, so it fluctuates even at a constant total rate. The window of 30 s slides: two
-consecutive values share most of their requests and differ too little. Their difference is scaled up to the difference that two
-windows without common requests would have.
+The latency is the p90 of a few hundred requests, so it fluctuates even at a constant total rate. It is measured over a sliding
+window of 30 s. Two consecutive windows share most of their requests, so their latencies differ too little. The module scales this
+difference up to the difference between two windows without common requests.
 
     likely ratio = ratio × (1 + margin_spreads × spread)    the ratio that random fluctuation alone may soon reach
 
-A likely ratio above 1 causes a small cut of the total rate; one below ``probe_target_ratio`` allows a raise (total_rate.py).
+A likely ratio above 1 causes a small cut of the total rate. A likely ratio below ``probe_target_ratio`` allows a raise
+(total_rate.py).
 
-Invariant: the margin is never negative, and no single measurement determines it. Measurements far below the objective or shortly
-after a change of the total are not used.
+Invariant: the margin is never negative, and no single measurement determines it. A measurement is not used if its ratio is below
+``_RATIO_MIN``, or shortly after a change of the total rate.
 
 Terms:
     ratio           latency ÷ objective.
@@ -26,9 +27,9 @@ from tuner.control.mutation_quota.model import MutationLimits
 from tuner.control.mutation_quota.probe_window import WINDOW_S
 from tuner.control.mutation_quota.state import ProbeTrend
 
-# Lower ratios are not used: there small changes of load change the latency much, which is not random fluctuation.
+# Lower ratios are not used: far below the objective a small change of the load changes the ratio much. This is not fluctuation.
 _RATIO_MIN = 0.5
-_SPREAD_MAX = 0.2  # Upper limit of one measurement's spread: a larger change means that a load has begun or ended.
+_SPREAD_MAX = 0.2  # Upper limit of one measurement's spread: a larger difference means that a load has begun or ended.
 
 
 def update_trend(
@@ -42,19 +43,19 @@ def update_trend(
     """Returns the trend after one more measurement.
 
     Args:
-        ratio: None: not configured or not measured.
-        elapsed_s: time since the previous measurement; None: there was none, or too long ago.
-        total_changed_at_ms: the last change of the total. Its effect takes time to show.
+        ratio: the new measurement; None: not configured or not measured.
+        elapsed_s: time since the previous measurement; None: there was none, or it was too long ago.
+        total_changed_at_ms: the last change of the total rate. Its effect on the latency takes ``settle_s`` to show.
     """
     trend = previous or ProbeTrend()
     if ratio is None:
         return replace(trend, ratio=None, since_ms=0)
     if trend.ratio is None or elapsed_s is None:
         return replace(trend, ratio=ratio, since_ms=at_ms)
-    # A measurement is used only if its window lies within this series and the last change of the total has had time to take effect.
+    # A measurement is used only if its whole window lies after the start of this series, and the total has not changed recently.
     window_is_incomplete = at_ms - trend.since_ms < 1000 * WINDOW_S
-    total_changed = at_ms - total_changed_at_ms <= 1000 * limits.settle_s
-    if window_is_incomplete or total_changed or elapsed_s <= 0 or max(trend.ratio, ratio) < _RATIO_MIN:
+    total_changed_recently = at_ms - total_changed_at_ms <= 1000 * limits.settle_s
+    if window_is_incomplete or total_changed_recently or elapsed_s <= 0 or max(trend.ratio, ratio) < _RATIO_MIN:
         return replace(trend, ratio=ratio)
     spread = update_spread(current_spread(trend, limits), trend.ratio, ratio, elapsed_s, limits)
     return replace(trend, ratio=ratio, spread=spread, learned_s=trend.learned_s + elapsed_s)
@@ -76,11 +77,11 @@ def update_spread(
     """Returns the spread after one more measurement, ``elapsed_s`` (above 0) after the previous one."""
     new_share = min(1.0, elapsed_s / WINDOW_S)
     change = math.log(max(_RATIO_MIN, ratio) / max(_RATIO_MIN, previous_ratio))
-    # If two windows differ in only ``new_share`` of their requests, their difference has 2 × new_share × the variance of one
+    # If ``new_share`` of the requests of two windows differ, the variance of ``change`` is 2 × new_share × the variance of one
     # window.
     variance = min(_SPREAD_MAX**2, change**2 / (2 * new_share))
-    memory = math.exp(-elapsed_s / limits.decay_age_s)
-    return math.sqrt(memory * spread**2 + (1 - memory) * variance)
+    old_weight = math.exp(-elapsed_s / limits.decay_age_s)
+    return math.sqrt(old_weight * spread**2 + (1 - old_weight) * variance)
 
 
 def likely_ratio(trend: ProbeTrend, limits: MutationLimits) -> float:

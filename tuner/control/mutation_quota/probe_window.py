@@ -1,11 +1,12 @@
-"""Computes the creation probe latency: the time that nine of ten topic creations need at most, over the last 30 s.
+"""Computes the creation probe latency: the 90th percentile of the latency of topic creations over the last 30 s.
 
-The probe sends a CreateTopics request at regular intervals through several brokers. While one request takes 10 s, the requests that
-were due meanwhile are not sent. They are added as implied requests that waited for the rest of the time, because slow phases would
-otherwise be counted too rarely (coordinated omission).
+The probe sends a CreateTopics request at regular intervals through several brokers. While a slow request waits for its answer, the
+probe does not send the requests that are due. Without them, slow phases would count too little (coordinated omission). Therefore
+the window gets an implied request for each request that was not sent. Its latency is the time from when it was due until the slow
+request was answered.
 
 A stalled controller delays the requests through every broker. A broker whose median is far above the other brokers' medians is
-therefore slow by itself, and is left out.
+therefore slow by itself, and its requests are left out.
 
 Invariant: fewer than ``COUNT_MIN`` requests give no latency. One slow or silent broker does not count as a slow controller.
 Times are seconds on one monotonic clock.
@@ -22,7 +23,7 @@ from itertools import chain
 WINDOW_S = 30.0  # As long as the windows of the other signals, and shorter than the hold after a change of the total.
 QUANTILE = 0.9  # A higher quantile would be twice as uncertain within 30 s, and would react later.
 COUNT_MIN = 40  # Four of 40 requests are above the quantile, so a single outlier changes little.
-# A broker whose median exceeds the middle broker's median × ratio + seconds is slow by itself.
+# A broker is slow by itself if its median exceeds _SLOW_RATIO × the median of all brokers' medians + _SLOW_S.
 _SLOW_RATIO, _SLOW_S = 3.0, 0.05
 
 
@@ -31,8 +32,9 @@ class ProbeRequest:
     """One CreateTopics request of the probe.
 
     Attributes:
-        took_s: time until the answer, or until the time-out without one.
-        implied: the request was due during an earlier request and was not sent. It does not count for the broker's median.
+        at_s: time at which the request was sent or due.
+        took_s: time until the answer, or until the time-out if there was no answer.
+        implied: the request was due while an earlier request waited, and was not sent. It does not count for the broker's median.
     """
 
     at_s: float
@@ -60,7 +62,8 @@ class ProbeWindow:
         """Adds a request.
 
         Args:
-            interval_s: time between two requests; None: each request is sent when the previous one is answered, so none is implied.
+            interval_s: time between two requests; None: the probe sends each request after the answer to the previous request, so
+                no request is implied.
         """
         self._requests.extend([request] if interval_s is None else with_implied_requests(request, interval_s))
 
@@ -82,7 +85,7 @@ def _without_slow_brokers(by_broker: Iterable[Sequence[ProbeRequest]]) -> Iterat
         by_broker: the requests through each broker.
     """
     medians = [(_median_sent_s(requests), requests) for requests in by_broker]
-    # With two brokers the median of the quicker one counts as the middle, because the slower one may be slow by itself.
+    # With two brokers, ``middle_s`` is the lower of the two medians, because the other broker may be slow by itself.
     middle_s = _quantile(sorted(median_s for median_s, _ in medians), 0.5) if medians else 0.0
     return chain.from_iterable(
         requests for median_s, requests in medians if median_s <= _SLOW_RATIO * middle_s + _SLOW_S

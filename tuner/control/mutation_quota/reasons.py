@@ -19,14 +19,14 @@ def compute_setpoint(
 
     Args:
         share_per_s: the tenant's share in ``sharing``.
-        standing_per_s: its standing share.
+        standing_per_s: the tenant's standing share.
     """
     minimum = limits.tenant_rate_per_s_min if sharing.guarantees_cut else guaranteed_per_s(status.rule, limits)
     demand = demand_per_s(status.state, limits)
     share, standing = round(max(share_per_s, minimum), RATE_DIGITS), round(standing_per_s, RATE_DIGITS)
     if standing > share or (standing == share and not status.state.backlogged):
         return standing, QuotaReason.STANDING_SHARE
-    # The share that the tenant would have by its weight alone. Only a guaranteed rate can lift its quota above this.
+    # The share that the tenant's weight alone would give it. Only a guaranteed rate can lift the tenant's quota above this share.
     share_without_guarantee = min(demand, status.rule.weight * sharing.rate_per_weight)
     if sharing.guarantees_cut or share > round(share_without_guarantee, RATE_DIGITS):
         return share, QuotaReason.AT_GUARANTEED_RATE

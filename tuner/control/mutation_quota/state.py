@@ -1,4 +1,4 @@
-"""Holds what the mutation quota controller remembers from cycle to cycle: an immutable value that the journal stores.
+"""Defines the state that the mutation quota controller keeps from cycle to cycle: an immutable value that the journal stores.
 
 Rates are partitions/s. Times are Unix milliseconds; 0 means never.
 """
@@ -13,11 +13,14 @@ from tuner.control.mutation_quota.entity import QuotaEntity, Tenant
 
 @dataclass(frozen=True, slots=True)
 class LearnedCost:
-    """The time that one mutation occupies the controller's single thread (cost_model.py).
+    """The time that mutations occupy the controller's single thread (cost_model.py).
 
     Attributes:
+        topic_ms: time for one topic, without its partitions.
+        partition_ms: time for one partition.
+        partitions_per_topic: average number of partitions of the topics that are created or deleted.
         other_busy_ratio: share of the thread's time for all other work.
-        steps: number of windows that the costs were learned from.
+        steps: number of windows from which the costs were learned.
     """
 
     topic_ms: float
@@ -28,7 +31,7 @@ class LearnedCost:
 
     @property
     def partition_total_ms(self) -> float:
-        """Returns the time for one partition, with its part of the cost of its topic, in ms."""
+        """Time for one partition in ms, including its part of the cost of its topic."""
         return self.partition_ms + self.topic_ms / self.partitions_per_topic
 
 
@@ -39,7 +42,8 @@ class TotalRate:
     Attributes:
         changed_at_ms: the last change, raise or cut.
         cut_at_ms: the last cut.
-        known_limit_per_s: the rate that the cluster sustained when it last missed the objective; None: it never missed it.
+        known_limit_per_s: the rate that the cluster sustained when it last exceeded the objective; None: it never did.
+        known_limit_at_ms: when ``known_limit_per_s`` was set.
     """
 
     rate_per_s: float
@@ -54,11 +58,12 @@ class TenantState:
     """The known state of one tenant.
 
     Attributes:
-        rate_per_s: its measured rate, which decays slowly after the tenant stops.
+        rate_per_s: its measured rate, which falls slowly after the tenant stops.
         backlogged: its quota limits it, so its demand is unknown.
-        active_at_ms: its last activity, or the time it became known.
+        active_at_ms: its last activity, or the time at which it became known.
         sampled_at_ms: time of its newest signal; 0: none yet.
-        written_at_ms: the last write of its quota; ``previous_write_at_ms`` is the write before that.
+        written_at_ms: the last write of its quota.
+        previous_write_at_ms: the last but one write of its quota.
     """
 
     rate_per_s: float = 0.0
@@ -74,9 +79,9 @@ class OwnedQuota:
     """A quota that rheostat has written and manages.
 
     Attributes:
-        before_per_s: the quota before rheostat wrote one; None: there was none. It is restored on release.
+        before_per_s: the quota before rheostat's first write, restored on release; None: there was none.
         setpoint_per_s: the last rate written.
-        possible_per_s: every value that Kafka may show, given writes in progress and late writes.
+        possible_per_s: all values that Kafka may show, because a write may be in progress or take effect late.
     """
 
     before_per_s: float | None
@@ -86,7 +91,7 @@ class OwnedQuota:
 
 @dataclass(frozen=True, slots=True)
 class UnconfirmedChange:
-    """A quota that differs from what rheostat expects: another tool has set it, or the broker that was asked lags behind."""
+    """A quota that differs from what rheostat expects: another tool has set it, or the broker that answered lags behind."""
 
     found_per_s: float | None
     since_ms: int
@@ -99,8 +104,8 @@ class ProbeTrend:
     Attributes:
         ratio: latency ÷ objective; None: not configured or not measured.
         since_ms: start of the present unbroken series of measurements.
-        spread: relative standard deviation while the total is constant; None: not measured yet.
-        learned_s: total time over which the spread was measured.
+        spread: relative standard deviation of the ratio while the total is constant; None: not measured yet.
+        learned_s: time over which the spread was measured.
         near_cut_at_ms: when the total was last cut because latency or forwarding came near its objective.
     """
 
@@ -113,12 +118,12 @@ class ProbeTrend:
 
 @dataclass(frozen=True, slots=True)
 class ControllerWindow:
-    """The newest window of the active controller, to compare the next one with.
+    """The newest window of the active controller. The next window is compared with it.
 
     Attributes:
         idle_ratio: smoothed AvgIdleRatio.
-        no_headroom_at_ms: when probe latency or forwarding last allowed no raise.
-        active_since_ms: when this node took over from another; 0: it was active from the start.
+        no_headroom_at_ms: when probe latency or forwarding last prevented a raise of the total.
+        active_since_ms: when this node took over from another controller; 0: it has been active since the tuner's start.
     """
 
     node: int
@@ -135,7 +140,7 @@ class ControllerWindow:
 
 @dataclass(frozen=True, slots=True)
 class MutationMemory:
-    """All that the control of mutation quotas remembers from cycle to cycle.
+    """The state that the mutation quota controller keeps from cycle to cycle.
 
     Attributes:
         owned: managed quotas.
@@ -144,7 +149,7 @@ class MutationMemory:
         idle_baselines_ms: latency of each measure (``Measure``) while the controller is idle.
         orders_at_ms: time of the newest operator orders that were acknowledged.
         unowned_per_s: quotas in the last snapshot that rheostat does not own.
-        quotas_were_read: whether there was a snapshot; without one, new quotas cannot be told from old ones.
+        quotas_were_read: whether an earlier cycle has read the quotas. Before that, all quotas count as existing, none as new.
     """
 
     total: TotalRate | None = None

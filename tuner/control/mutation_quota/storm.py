@@ -1,18 +1,20 @@
 """Finds a storm: creations and deletions of topics that overload the controller, whether a mutation quota exists or not.
 
-There is a storm if all of this is true for ``_STARTS_AFTER_S``:
+A storm begins when both conditions have been true for ``_STARTS_AFTER_S``:
 
+- Mutations are more than a light load. With fewer mutations, the pressure on the controller has another cause.
 - The pressure on the controller is at least 1, measured against ``STORM_OBJECTIVE``.
-- Mutations are more than a light load. Below that, the pressure has another cause.
-- Mutations write a good part of the metadata log. A restart of a broker, or a reassignment, writes thousands of other records. If
-    the third condition is not met, only the time that brokers spend on forwarding mutations is used as pressure, because it has no
-    other cause. This matters if a tenant deletes as much as it creates: then only its requests are known, and each request writes
-    many records.
 
-A storm ends when the pressure or the mutations have been lower for ``_ENDS_AFTER_S``. Pure: the caller keeps the state.
+A storm ends when one of the conditions has been false for ``_ENDS_AFTER_S``.
 
-The tenants that cause the storm are known only from Kafka's quota accounts, which exist only if a mutation quota has been set.
-Without them, the suggested command limits every client-id, which also makes Kafka keep the accounts.
+The pressure counts all measures of ``STORM_OBJECTIVE`` only if at least a quarter of the records in the metadata log come from
+mutations. Otherwise a restart of a broker or a reassignment, which write thousands of records, may cause the pressure. Then only
+the time counts that brokers spend on forwarding mutations, because it has no other cause. If a tenant deletes as much as it
+creates, only its requests are known, and a request writes many records. Such a storm is found by the forwarding time.
+
+The module is pure: the caller keeps the state. The tenants that cause the storm are known only from Kafka's quota accounts, which
+exist only if a mutation quota has been set. Without accounts, the suggested command limits every client-id; Kafka then keeps
+accounts.
 """
 
 from __future__ import annotations
@@ -27,14 +29,16 @@ from tuner.core.controller import ClusterWideMeasures, ControllerObjective
 from tuner.core.controller_pressure import IdleBaselines, Pressure, forwarding_pressure, worst_pressure
 from tuner.core.mutation_rates import MutationRates, TenantRate
 
-# Idle ratio and queue time: the same as the defaults of the objective. Apply lag: an idle controller writes a record every 500 ms
-# (metadata.max.idle.interval.ms), so the lag is up to 500 ms while all nodes are up to date. With twice as much they fall behind.
-# Forwarding: a broker forwards one request at a time. If it is busy half of the time, a request takes twice as long as alone (M/M/1
-# queue).
+# - Idle ratio and queue time: the defaults of the objective.
+# - Apply lag: an idle controller writes a record every 500 ms (metadata.max.idle.interval.ms), so the lag of a node that is up to
+#   date is at most 500 ms. A node with a lag of 1,000 ms falls behind.
+# - Forwarding: a broker forwards one request at a time. If the broker is busy half of the time, a request takes twice as long as at
+#   an idle broker (M/M/1 queue).
 STORM_OBJECTIVE = ControllerObjective(apply_lag_ms_max=1_000.0, forwarding_busy_ratio_max=0.5)
-# A creation writes a record for each partition, and others for the topic and its settings.
+# Lowest part of the log's records that come from mutations. A creation writes a record for each partition, and further records for
+# the topic and its settings, which are not counted as mutations.
 _RECORD_RATIO_MIN = 0.25
-_STARTS_AFTER_S = 10.0  # Two signals, because many harmless requests keep the controller busy for a moment.
+_STARTS_AFTER_S = 10.0  # The time of two signals, because a burst of harmless requests keeps the controller busy for a moment.
 _ENDS_AFTER_S = 30.0  # One window of signals.
 _NAMED_RATIO_MIN = 0.5  # The named tenants cause at least this share of the mutations.
 _TENANTS_NAMED_MAX = 3
@@ -45,9 +49,9 @@ class Storm:
     """A storm in progress.
 
     Attributes:
-        tenants: the tenants that cause most of the mutations; empty: Kafka does not tell.
-        quota_per_s: partitions/s to which a quota should limit each of these tenants, or every client-id if none is named. The
-            tenants that are not named keep their rates.
+        tenants: the tenants that cause at least half of the mutations; empty: not known, or too many.
+        quota_per_s: partitions/s to which a quota should limit each of ``tenants``, or every client-id if ``tenants`` is empty. The
+            other tenants keep their rates.
     """
 
     since_ms: int
@@ -67,8 +71,8 @@ class StormState:
     """The state of the detection between two calls.
 
     Attributes:
-        high_since_ms: since when the pressure and the mutations have been high; None: they are not.
-        high_until_ms: when both were last high; None: never.
+        high_since_ms: since when both conditions of a storm have been true; None: they are not both true.
+        high_until_ms: when both conditions were last true; None: never.
         storm: None: there is no storm.
     """
 
@@ -106,7 +110,7 @@ def watch_storm(
 
 
 def quota_command(tenant: TenantRate | None, per_s: float) -> str:
-    """Returns the command of Kafka that limits a tenant; None: that limits every client-id."""
+    """Returns Kafka's command that limits the tenant, or every client-id if ``tenant`` is None."""
     entity = "--entity-type clients --entity-default"
     if tenant is not None:
         parts = []
@@ -123,7 +127,7 @@ def quota_command(tenant: TenantRate | None, per_s: float) -> str:
 def _storm_pressure(
     rates: MutationRates, cluster_wide: ClusterWideMeasures, baselines: IdleBaselines
 ) -> Pressure | None:
-    """Returns the pressure of a storm; None: there is none."""
+    """Returns the pressure if both conditions of a storm are true, else None."""
     limits = MutationLimits()
     mutations_per_s = _mutations_per_s(rates)
     if mutations_per_s is None or mutations_per_s < limits.light_load_ratio * limits.rate_per_s_safe:
@@ -136,7 +140,7 @@ def _storm_pressure(
 
 
 def _write_much_of_the_log(signal: ControllerSignal, mutations_per_s: float) -> bool:
-    """Returns whether mutations write a good part of the metadata log; True if its records are not counted."""
+    """Returns whether at least a quarter of the log's records come from mutations; True if the records are not counted."""
     records_per_s = signal.metadata_records_per_s
     topics_per_s = (signal.topics_created_per_s or 0.0) + (signal.topics_deleted_per_s or 0.0)
     return not records_per_s or (mutations_per_s + topics_per_s) / records_per_s >= _RECORD_RATIO_MIN
@@ -145,8 +149,9 @@ def _write_much_of_the_log(signal: ControllerSignal, mutations_per_s: float) -> 
 def _mutations_per_s(rates: MutationRates) -> float | None:
     """Returns a lower bound of the mutations per second; None: not measured.
 
-    A tenant that deletes as much as it creates keeps the number of partitions constant. Each answered request that no quota refused
-    is at least one mutation. Kafka counts the refused topics, which are no fewer than the refused requests.
+    A tenant that deletes as much as it creates keeps the number of partitions constant. Its requests still count: each request that
+    no quota refused is at least one mutation. Kafka counts refused topics, not refused requests. A request has at least one topic,
+    so requests − refused topics is a lower bound.
     """
     if rates.mutations is None:
         return None
@@ -155,7 +160,7 @@ def _mutations_per_s(rates: MutationRates) -> float | None:
 
 
 def _culprits(rates: MutationRates) -> tuple[TenantRate, ...]:
-    """Returns the fewest tenants that together cause half of the mutations; empty if that takes too many tenants."""
+    """Returns the fewest tenants that together cause half of the mutations; empty if more than three are needed."""
     total, named = rates.accounted_per_s, 0.0
     for count, tenant in enumerate(rates.tenants[:_TENANTS_NAMED_MAX], 1):
         named += tenant.per_s
@@ -167,10 +172,10 @@ def _culprits(rates: MutationRates) -> tuple[TenantRate, ...]:
 def _quota_per_s(
     mutations_per_s: float, pressure: Pressure, tenants: Sequence[TenantRate], accounted_per_s: float | None
 ) -> float:
-    """Returns the quota of each named tenant, so that all tenants together halve the rate at which the pressure would be 1.
+    """Returns the quota of each named tenant. It limits all tenants together to half of the rate at which the pressure is 1.
 
-    It is at least a rate that any controller sustains. If the other tenants alone overload the controller, the storm continues, and
-    the busiest of them are named next.
+    The quota is at least the rate that any controller sustains. If the tenants without a quota overload the controller alone, the
+    storm continues, and the busiest of these tenants are named next.
 
     Args:
         accounted_per_s: the rate of all tenants in Kafka's accounts, which gives the share of the tenants that are not named.

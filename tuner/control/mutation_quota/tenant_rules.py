@@ -1,12 +1,12 @@
 """Matches tenants with the operator's rules, and tracks each tenant's rate and whether its quota limits it.
 
-While a tenant's bucket is empty, its demand cannot be measured: it is only known to exceed the tenant's rate. The tenant is then
-backlogged, and its demand counts as infinite. Otherwise the demand equals the measured rate. Kafka does not count refused requests
-per tenant, so the tokens in the bucket decide whether a tenant is backlogged.
+While a tenant's bucket is empty, the tenant demands more than its rate, but its demand cannot be measured. The tenant is then
+backlogged, and its demand counts as infinite. Otherwise its demand is the measured rate plus a quarter. Kafka does not count
+refused requests per tenant, so the tokens in the bucket decide whether a tenant is backlogged.
 
-If several rules match a tenant, the most specific rule applies, as in Kafka's order of precedence: first by user, then by
-client-id. A name is more specific than a pattern, and a pattern more than no value. Among equally specific rules the first in the
-list applies.
+If several rules match a tenant, the most specific rule applies, as in Kafka's order of precedence. The users of the rules are
+compared first, then the client-ids. A name is more specific than a pattern, and a pattern is more specific than no value. Of
+equally specific rules, the first in the list applies.
 
 Invariant: a rule with a user or client-id does not match a tenant whose metrics lack that label.
 """
@@ -25,7 +25,7 @@ from tuner.control.mutation_quota.entity import Tenant
 from tuner.control.mutation_quota.model import MutationLimits, TenantRule
 from tuner.control.mutation_quota.state import TenantState
 
-_IDLE_PER_S = 1e-3  # A mean over one minute below this rate is only the remainder of an old mutation.
+_IDLE_PER_S = 1e-3  # Kafka's mean of a tenant without mutations falls slowly. Below this rate the tenant counts as idle.
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +89,8 @@ def update_tenant_state(
     decayed = state.rate_per_s * math.exp(-since_s / limits.decay_age_s)
     backlogged = _is_backlogged(state, signal, quota_per_s, limits)
     measured = signal.mutation_rate_per_s or 0.0
-    # Kafka's mean covers up to a minute, so it may be too low: a backlogged tenant uses at least its quota, unless it is idle until
-    # its debt is paid. The operator may have set a very high quota, so it counts only up to the highest total.
+    # Kafka's mean covers up to a minute, so it may be too low. A backlogged tenant uses at least its quota, unless it makes no
+    # requests while its bucket refills. The operator may have set a very high quota, so it counts only up to the highest total.
     admitted = 0.0
     if backlogged and quota_per_s is not None and not _is_idle(signal):
         admitted = min(quota_per_s, limits.rate_per_s_max)
@@ -107,10 +107,11 @@ def update_tenant_state(
 
 
 def _is_backlogged(state: TenantState, signal: TenantSignal, quota_per_s: float | None, limits: MutationLimits) -> bool:
-    # Negative tokens under an unlimited quota are left over from an earlier, lower quota.
+    # An unlimited quota limits no tenant, even if its bucket still has negative tokens from an earlier, lower quota.
     if quota_per_s is None or quota_per_s >= UNLIMITED_PER_S:
         return False
-    # After a raise of its quota a tenant's bucket is not full yet, so an idle tenant counts as backlogged only while it has a debt.
+    # After a raise of a tenant's quota, its bucket is not full yet. So an idle tenant counts as backlogged only while it has no
+    # tokens left.
     idle_or_unknown = signal.mutation_rate_per_s is None or _is_idle(signal)
     if signal.tokens is None:
         return state.backlogged and not idle_or_unknown

@@ -55,7 +55,7 @@ class TenantStatus:
 def assess_tenants(
     quotas: Quotas, memory: MutationMemory, policy: MutationPolicy, absent: Collection[Tenant] = ()
 ) -> tuple[list[TenantStatus], list[HoldQuota]]:
-    """Returns the status of every tenant, and a hold for each group whose quota must not be written.
+    """Returns the status of every tenant, and a hold for each group of tenants whose quotas must not be written.
 
     Args:
         absent: tenants to leave out, because Kafka has forgotten them.
@@ -87,7 +87,7 @@ def _assess(
         reason = QuotaReason.EXEMPT
     elif entity in memory.externally_owned_until_ms or entity in memory.unconfirmed:
         reason = QuotaReason.EXTERNALLY_OWNED
-    # Existing quotas are left alone: the one for this tenant's name, and also a <default> quota that applies to the tenant.
+    # Existing quotas are left alone: a quota for this tenant's name, and also a <default> quota that applies to the tenant.
     elif not policy.adopt_existing and find_quota_in_force(foreign.quotas, tenant) is not None:
         reason = QuotaReason.PRESERVED
     elif is_leftover_bucket(tenant, foreign, policy.default_entity):
@@ -139,7 +139,7 @@ def _exclude_shadowing(
 def _exclude_surplus(
     tenants: list[TenantStatus], memory: MutationMemory, holds: list[HoldQuota], limits: MutationLimits
 ) -> tuple[list[TenantStatus], list[HoldQuota]]:
-    """Marks the tenants beyond ``tenants_max`` as unmanaged. Tenants with a managed quota stay first, then the busiest ones."""
+    """Marks the tenants beyond ``tenants_max`` as unmanaged. Tenants with a managed quota come first, then the busiest tenants."""
     managed = [status for status in tenants if status.unmanaged_reason is None]
     if len(managed) <= limits.tenants_max:
         return tenants, holds
@@ -161,7 +161,7 @@ def _exclude_surplus(
 
 
 def used_per_s(status: TenantStatus) -> float:
-    """Returns the part of the total that an unmanaged tenant uses, in partitions/s: its rate, at most its quota."""
+    """Returns the part of the total that an unmanaged tenant uses, in partitions/s: min(its rate, its quota)."""
     rate = status.state.rate_per_s
     return rate if status.current_per_s is None else min(rate, status.current_per_s)
 

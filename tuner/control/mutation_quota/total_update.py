@@ -1,7 +1,9 @@
-"""Updates the total rate after one more signal of the controller: learns its costs, tracks its load, and reports the reason.
+"""Updates the total rate after one more signal of the controller.
 
-Invariant: each signal is used once to learn the costs, and at most once to change the total: after a change the total rests for
-longer than a signal is valid (``hold_age_s``).
+In each cycle the module learns the costs of topics and partitions, tracks the controller's load, and reports why the total changes.
+
+Invariant: each signal is used once to learn the costs, and at most once to change the total. After a change, the total stays
+constant for longer than a signal is valid (``settle_s`` > ``hold_age_s``).
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ class ControllerUpdate:
     """The newest signal of the active controller.
 
     Attributes:
-        active_since_ms: when this node took over; 0: it was active from the start.
+        active_since_ms: when this node became the controller; 0: it was the controller when the tuner started.
         metered_per_s: sum of the rates in Kafka's tenant metrics now.
     """
 
@@ -50,7 +52,7 @@ def update_total(
     """Returns the state with the new total and learned costs, and the report.
 
     Args:
-        braked: the size brake or missing signals limit the tenants, so a limited tenant does not show that the total is too low.
+        braked: the size brake or missing signals limit the tenants. So the total is not raised because a tenant is limited.
     """
     limits, signal, pressure = policy.limits, update.signal, update.pressure
     last_window = memory.window
@@ -104,8 +106,8 @@ def _next_window(
     """Returns the window of the new signal.
 
     Args:
-        last_window: the last window, of any controller and age.
-        comparable_window: the last window if the same controller had it and it is not too old, else None.
+        last_window: the last window of any controller, however old.
+        comparable_window: the last window, if the same node was the controller and the window is not too old; else None.
     """
     signal = update.signal
     elapsed_s = None
@@ -146,8 +148,8 @@ def _collect_total_inputs(
 
     Args:
         window: the newest window.
-        comparable_window: the window before it; None: there is none of the same controller, or it is too old.
-        is_new: the newest window has not been used in an earlier cycle.
+        comparable_window: the window before ``window``; None: another node was the controller, or that window is too old.
+        is_new: no earlier cycle has used ``window``.
     """
     probe = window.probe or ProbeTrend()
     managed = [t for t in tenants if t.unmanaged_reason is None]

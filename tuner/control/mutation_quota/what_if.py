@@ -1,9 +1,9 @@
-"""Answers which tenants a total rate would hold back, and at which share, before any quota limits them.
+"""Computes which tenants a given total rate would hold back, and the share of each tenant, before any quota is set.
 
-The total is shared as the mutation quota controller would share it: by weighted max–min fairness, with the guaranteed rates and
-weights of the operator's rules. Exempt tenants are served first, because no quota limits them.
+The total is shared in the same way as by the mutation quota controller: by weighted max–min fairness, with the guaranteed rates and
+weights of the operator's rules. The rates of exempt tenants are subtracted first, because no quota limits these tenants.
 
-Invariant: a tenant is held back exactly if its share is below its rate.
+Invariant: a tenant is held back if and only if its share is below its rate.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ class WhatIfShare:
     """One tenant under the total.
 
     Attributes:
-        rate_per_s: what it creates and deletes now, in partitions/s.
-        share_per_s: what it would get; for an exempt tenant its rate.
+        rate_per_s: partitions/s that the tenant creates and deletes now.
+        share_per_s: partitions/s that the tenant may create and delete under the total; for an exempt tenant its rate.
         rule: index of the rule that applies; None: no rule.
     """
 
@@ -44,7 +44,7 @@ def share_total(rates_per_s: Mapping[Tenant, float], total_per_s: float, policy:
     """Returns the share of each tenant, the busiest first.
 
     Args:
-        rates_per_s: what each tenant creates and deletes, in partitions/s.
+        rates_per_s: partitions/s that each tenant creates and deletes.
     """
     tenants = sorted(rates_per_s, key=lambda tenant: (-rates_per_s[tenant], tenant.key))
     matches = {tenant: match_rule(tenant, policy.rules) for tenant in tenants}
