@@ -1,7 +1,8 @@
 """Finds lasting changes and unusual values of one hourly measure, with river's ADWIN and a running quantile.
 
 The measure is compared with its usual value at the same hour of the day, so a daily pattern is not reported as a change. The
-comparison uses the logarithm of the ratio. Detection begins once the same hour has been measured on two days.
+difference between the two, called the residual, is log(value ÷ usual value). An hour of the day has a residual once the measure has
+been known at this hour on two earlier days.
 """
 
 from __future__ import annotations
@@ -19,16 +20,15 @@ _MEMORY_DAYS = 14.0  # The usual value is a mean over about two weeks, so it fol
 # ADWIN: the probability of a false alarm (river's default), and the shortest part (hours) into which it may split its window.
 _DELTA = 0.002
 _PART_HOURS_MIN = 12
-_KEPT_HOURS = 168  # Only the last week is searched for a change: an older one would have been found already.
-_SUSPECT_HOURS = (
-    12  # How long the size of a suspected change is examined: as long as the shortest part of ADWIN's window.
-)
-_LASTING_LOG_MIN = math.log(1.4)  # Smaller changes are of no use to an operator.
-# A value is unusual if it is at least twice the usual value, and if its deviation exceeds that of most hours by this factor.
+_KEPT_HOURS = 168  # Only the last week is searched for a change. Earlier calls have found an older change.
+# After ADWIN's alarm the size of the change is examined for these hours: as long as the shortest part of ADWIN's window.
+_SUSPECT_HOURS = 12
+_LASTING_LOG_MIN = math.log(1.4)  # A change by a smaller factor is of no use to an operator.
+# A value is unusual if its residual is at least log(2), and at least 1.5 × the 99 % quantile of the residuals.
 _UNUSUAL_LOG_MIN = math.log(2.0)
 _UNUSUAL_QUANTILE = 0.99
 _UNUSUAL_FACTOR = 1.5
-_UNUSUAL_AFTER_HOURS = 72  # With fewer hours the quantile is just the largest of a few values.
+_UNUSUAL_AFTER_HOURS = 72  # With fewer hours the quantile is simply the largest of a few values.
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,10 @@ class FoundChange:
     """A lasting change, or an unusual value.
 
     Attributes:
-        since_hour: hours since 1970 of the first value that belongs to it.
+        is_unusual: it is a single unusual value, not a lasting change.
+        before: the usual value.
+        after: the new level, or the unusual value.
+        since_hour: hour (since 1970) of the first value after the change, or of the unusual value.
     """
 
     is_unusual: bool
@@ -51,7 +54,7 @@ class ChangeWatch:
     def __init__(self, negligible: float) -> None:
         """
         Args:
-            negligible: values below this one make no difference to operators and are treated as equal.
+            negligible: differences between values below ``negligible`` do not matter to operators, so they hardly count.
         """
         self._negligible = negligible
         self._usual = [0.0] * _DAY_H
@@ -100,7 +103,10 @@ class ChangeWatch:
         return FoundChange(is_unusual=True, before=self._value_without(value, residual), after=value, since_hour=hour)
 
     def _find_change(self, value: float, residual: float) -> FoundChange | None:
-        """Returns the change between the two most different parts, unless it is small. The new level becomes the usual one."""
+        """Returns the change between the two most different parts of the last week, unless the change is small.
+
+        After a change the new level becomes the usual value.
+        """
         residuals = [value for _, value in self._residuals]
         if len(residuals) < 2 * _PART_HOURS_MIN:
             return None
@@ -112,7 +118,7 @@ class ChangeWatch:
         since_hour = self._residuals[split][0]
         self._usual = [usual + change for usual in self._usual]
         self._reset()
-        # Both values are for the current hour of the day.
+        # ``before`` and ``after`` are the values that this hour of the day would have had at the old and at the new level.
         return FoundChange(
             is_unusual=False,
             before=self._value_without(value, residual - statistics.median(before)),
@@ -121,7 +127,7 @@ class ChangeWatch:
         )
 
     def _value_without(self, value: float, deviation: float) -> float:
-        """Returns the value that the hour would have had without this deviation."""
+        """Returns the value of the hour if its residual were smaller by ``deviation``."""
         return max(0.0, (value + self._negligible) * math.exp(-deviation) - self._negligible)
 
 

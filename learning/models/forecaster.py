@@ -1,8 +1,13 @@
-"""Forecasts the hourly values of many series: a mean of several experts, weighted by their errors so far.
+"""Forecasts the hourly values of many series. The forecast is a mean of several experts, weighted by their errors so far.
 
-The simple experts (experts.py) need no library; the last expert is river's Holt–Winters model (seasonal_model.py). Each hour,
-every expert's forecasts of that hour are compared with its value, for each horizon. An expert's weight falls with a power of
-its recent mean absolute error, so the mean follows the best expert of each series and horizon.
+Terms:
+    expert   a simple forecast (experts.py), or river's Holt–Winters model (seasonal_model.py).
+    horizon  hours from the time of a forecast to the hour that it forecasts.
+    weight   of an expert, for one series and one horizon: (lowest error of all experts ÷ its error)^_POWER, scaled to a sum of 1.
+
+Each hour, the value of the hour is compared with the forecasts that each expert made for it at each horizon. The error of an expert
+is its mean absolute difference from the values, mostly of the last weeks. So the mean follows the best expert of each series and
+horizon.
 """
 
 from __future__ import annotations
@@ -21,17 +26,18 @@ from learning.models.value_ring import ValueRing, widened
 from streaming.shared.contract.profiles import HORIZONS_H
 
 NAMES = (*EXPERTS, "Holt–Winters (river)")
-# Chosen on generated and public series (benchmarks.forecast): a higher power comes closer to the best expert.
+# Both constants were chosen on generated and public series (benchmarks.forecast). With a higher power, the mean is closer to the
+# best expert.
 _HALF_LIFE_H = 500.0
 _POWER = 12.0
-# An expert with few compared forecasts may look good by chance, so its error is increased.
+# An expert with few compared forecasts may have a small error by chance, so its error counts × (1 + _DOUBT_HOURS ÷ forecasts).
 _DOUBT_HOURS = 6.0
-# The weights are measured at these horizons, in hours. Horizons above a day are not multiples of 24. At a multiple of 24 the
-# expert "last hour" sees the same hour of an earlier day, and would get too much weight at the horizons between.
+# The weights are measured at these horizons, in hours. Horizons above a day are not multiples of 24: at a multiple of 24 the expert
+# "last hour" forecasts the value of the same hour of an earlier day, and would get too much weight at the horizons in between.
 _WEIGHT_HORIZONS_H = (1, 4, 12, 36, 108)
 _ALL_HORIZONS_H = tuple(sorted({*_WEIGHT_HORIZONS_H, *HORIZONS_H}))
-_ABOVE_LARGEST = 2.0  # A forecast is limited to this multiple of the largest value of five weeks.
-_OUTLIER_ERRORS = 5.0  # Errors are limited to this multiple of the mean error of the expert "mean of the last day".
+_ABOVE_LARGEST = 2.0  # A forecast is at most this multiple of the largest value of the last five weeks.
+_OUTLIER_ERRORS = 5.0  # A single error is limited to this multiple of the mean error of the expert "mean of the last day".
 _DAY_MEAN = EXPERTS.index("mean of the last day")
 _TINY = 1e-9
 
@@ -42,8 +48,8 @@ class Forecasts:
 
     Attributes:
         values: by step (the next hour is the first) and series; NaN: not known.
-        errors: mean absolute error of the weighted mean so far, by horizon (``HORIZONS_H``) and series; NaN: not measured yet.
-        models: the expert with the most weight half a day ahead, by series; "" if no forecast was compared yet.
+        errors: mean absolute error of the weighted mean, by horizon (``HORIZONS_H``) and series; NaN: not measured yet.
+        models: the expert with the highest weight at the horizon of 12 hours, by series; "" if no forecast was compared yet.
     """
 
     values: Floats
@@ -58,10 +64,9 @@ class LoadForecaster:
         self._values = ValueRing()
         self._day_means = ValueRing()
         self._seasonal: list[SeasonalModel] = []
-        # Forecasts whose target hour is still to come, by the hour of the forecast and by series: Holt–Winters, and the weighted
-        # means.
-        self._seasonal_pending = [_pending(horizon) for horizon in _WEIGHT_HORIZONS_H]
-        self._combined_pending = [_pending(horizon) for horizon in HORIZONS_H]
+        # Forecasts for hours to come, as one ring buffer per horizon: row (hour of the forecast modulo horizon), column = series.
+        self._seasonal_pending = [_pending(horizon) for horizon in _WEIGHT_HORIZONS_H]  # Of the Holt–Winters expert.
+        self._combined_pending = [_pending(horizon) for horizon in HORIZONS_H]  # The weighted means.
         self._errors = _MeanErrors(len(_WEIGHT_HORIZONS_H), len(NAMES))
         self._own_errors = _MeanErrors(len(HORIZONS_H), 1)
         self._hours = 0
@@ -106,7 +111,7 @@ class LoadForecaster:
         """Returns the forecasts of the next hours.
 
         Args:
-            from_newest: the first step is the newest hour, with its measured value, because that hour has not ended.
+            from_newest: begin with the newest learned hour and its measured value, because that hour has not ended yet.
         """
         weights = self._errors.weights()
         ceiling = self._ceiling()
@@ -123,7 +128,7 @@ class LoadForecaster:
         return Forecasts(values=values, errors=self._own_errors.values[:, 0], models=models)
 
     def combined(self, horizon: int) -> Floats:
-        """Returns the weighted mean of the experts' forecasts of one hour, by series."""
+        """Returns the weighted mean of the experts' forecasts for ``horizon`` hours after the newest hour, by series."""
         return _weighted(self.experts(horizon), _between(self._errors.weights(), horizon), self._ceiling())
 
     def experts(self, horizon: int) -> Floats:
@@ -158,7 +163,7 @@ class _MeanErrors:
         """Adds the errors of one hour, by expert and series; NaN: the forecast or the value is not known.
 
         Args:
-            is_robust: limit single large errors. In an outage all experts are wrong, which says little about their ranks.
+            is_robust: limit single large errors, because in an outage the errors of all experts are large.
         """
         is_known = ~np.isnan(errors)
         counts = self._counts[horizon] + is_known
@@ -171,7 +176,7 @@ class _MeanErrors:
         self._counts[horizon] = counts
 
     def weights(self) -> Floats:
-        """Returns the experts' weights by horizon, expert and series. They are all 0 for a series without a compared forecast.
+        """Returns the weights by horizon, expert and series. All weights of a series without a compared forecast are 0.
 
         A horizon without a compared forecast has the weights of the next shorter horizon.
         """
@@ -191,7 +196,7 @@ def _pending(horizon: int) -> Floats:
 
 
 def _between(weights: Floats, step: int) -> Floats:
-    """Returns the weights for any horizon, interpolated between the neighbouring horizons of ``HORIZONS_H``."""
+    """Returns the weights for the horizon ``step``, interpolated between its neighbours in ``_WEIGHT_HORIZONS_H``."""
     after = next((i for i, horizon in enumerate(_WEIGHT_HORIZONS_H) if horizon >= step), len(_WEIGHT_HORIZONS_H) - 1)
     shorter, longer = _WEIGHT_HORIZONS_H[max(0, after - 1)], _WEIGHT_HORIZONS_H[after]
     share = 1.0 if step >= longer or shorter == longer else math.log(step / shorter) / math.log(longer / shorter)
@@ -202,7 +207,7 @@ def _between(weights: Floats, step: int) -> Floats:
 def _weighted(experts: Floats, weights: Floats, ceiling: Floats) -> Floats:
     """Returns the weighted mean of the known forecasts.
 
-    If all weights are 0, the forecast is the last known value or else the mean of the last day.
+    If all weights are 0, the forecast is that of the first expert, else (if it is unknown) that of the second expert.
     """
     is_known: npt.NDArray[np.bool_] = ~np.isnan(experts)
     counted = np.where(is_known, weights, 0.0)

@@ -1,7 +1,8 @@
 """Learns the load of one cluster hour by hour, and makes its profiles and events.
 
-The result depends only on the periods, their order in time, and the first hour. ``first_hour_of`` is the same for all hours of a
-day. So a process that relearns everything each day has the same profiles as a process that has just started.
+The profiles depend only on the periods, their order in time, and the first hour that was learned. ``first_hour_of`` gives the same
+first hour for all hours of a day. So a process that relearns everything each day has the same profiles as a process that has just
+started.
 """
 
 from __future__ import annotations
@@ -38,8 +39,9 @@ _RATE_NEGLIGIBLE_PER_S = 0.1
 
 
 def first_hour_of(end_hour: int, oldest_hour: int) -> int:
-    """Returns the first hour that a learner needs to learn up to ``end_hour``: the start of a day (UTC), or the oldest hour
-    if the history is shorter.
+    """Returns the first hour that a learner needs to learn, about five weeks before ``end_hour``.
+
+    It is the start of a day (UTC), or ``oldest_hour`` if the history is shorter.
 
     Args:
         oldest_hour: the oldest hour of the history.
@@ -74,7 +76,7 @@ class Learner:
 
         Args:
             periods: the last period before the hour, then the six periods of the hour; None: the period is missing.
-            brokers: the node ids, by column.
+            brokers: the node id of each column.
         """
         hour = self.next_hour
         self._widen(len(brokers))
@@ -106,8 +108,9 @@ class Learner:
         """Returns a profile of each broker that was measured in the last week.
 
         Args:
-            made_at_ms: epoch ms, if the hour that was learned last has not ended. The profile then begins with that hour, and
-                assumes that its values so far hold for the whole hour. None: the profile begins with the next hour.
+            made_at_ms: epoch ms at which the profile is made, if the last learned hour has not ended yet. The profile then begins
+                with this hour, and takes the values so far as the values of the whole hour. None: the last learned hour has ended,
+                and the profile begins with the next hour.
         """
         loads = self._loads.forecasts(STEPS_MAX, from_newest=made_at_ms is not None)
         first_step = self.next_hour if made_at_ms is None else self.next_hour - 1

@@ -1,8 +1,7 @@
 """Keeps the history of the last five weeks in a compact form: an array of numbers per period of ten minutes.
 
 A value that no broker can have (negative, beyond all hardware, or a latency far below Kafka's resolution) counts as not measured.
-All times are UTC, without daylight saving time. A load that follows local time therefore shifts by an hour twice a year, like any
-other change of the load.
+All times are UTC, without daylight saving time. A load that follows local time therefore shifts by an hour twice a year.
 """
 
 from __future__ import annotations
@@ -25,14 +24,15 @@ KEPT_HOURS = 35 * 24
 # Bounds the memory that a forged history can use.
 BROKERS_MAX = 5_000
 TENANTS_MAX = 1_000
-_TENANTS_NAMED_MAX = 10 * TENANTS_MAX  # Many tenants may be short-lived, for example client ids that contain pod names.
-_PLACES_KEPT_DAYS = 7  # A broker or tenant without a period for this long loses its place.
+# Highest number of tenants with a number. Most may be short-lived, for example client ids that contain pod names.
+_TENANTS_NAMED_MAX = 10 * TENANTS_MAX
+_PLACES_KEPT_DAYS = 7  # A broker or tenant without a period for this long loses its place (places.py).
 _DAY_MS = 24 * HOUR_MS
 _RATE_MAX = 1e12
-# Kafka's resolution is far coarser. A smaller p99 is forged, and the logarithm of a value near 0 would distort the mean forever.
+# Kafka's resolution is far coarser, so a smaller p99 is forged. The logarithm of a value near 0 would distort the mean for long.
 _LATENCY_MS_MIN, _LATENCY_MS_MAX = 1e-3, 1e7
 _LAG_MAX = 1e15
-# Kafka's p99 covers the last thousand requests. With fewer writes than this, most of those requests are too old.
+# Kafka's p99 covers the last thousand requests. If clients write less than this, most of the thousand requests are too old.
 _CLIENTS_BYTES_PER_S_MIN = 50_000.0
 
 
@@ -72,7 +72,8 @@ class _KeptPeriod:
 
     Attributes:
         values: by ``BrokerFigure`` and broker, in the order of ``brokers``.
-        tenants: numbers of tenants (``TenantNumbers``). rates: mutations/s, in the same order.
+        tenants: numbers of tenants (``TenantNumbers``).
+        rates: mutations/s, in the order of ``tenants``.
     """
 
     brokers: Ids
@@ -94,13 +95,13 @@ class _KeptPeriod:
 class PeriodBook:
     """The periods of one cluster.
 
-    Each period stores only its own brokers, so a forged period with thousands of brokers does not enlarge the others.
+    Each period stores only its own brokers, so a forged period with thousands of brokers does not enlarge other periods.
     ``assign_places`` decides which brokers and tenants are learned.
 
     Attributes:
-        newest_ms: start of the newest period; None while there is none.
+        newest_ms: start of the newest period; None while there is no period.
         changes: how often a period was added or replaced.
-        changed_from_hour: no hour before this one has changed since ``forget_changes``.
+        changed_from_hour: the first hour that may have changed since ``forget_changes``.
     """
 
     def __init__(self) -> None:
@@ -161,7 +162,7 @@ class PeriodBook:
         return brokers, int((self._tenant_places.of(row.tenants) < 0).sum())
 
     def forget_changes(self, before_hour: int) -> None:
-        """Marks all hours before this one as unchanged; later hours count as changed."""
+        """Marks all hours before ``before_hour`` as unchanged. ``before_hour`` and later hours count as changed."""
         self.changed_from_hour = before_hour
 
     def periods(self, hour: int) -> list[PeriodRow | None]:
@@ -229,7 +230,8 @@ def _figures(broker: BrokerHistory) -> list[float | None]:
 def _steady(broker: BrokerHistory, replication: float | None, reassignment: float | None) -> float | None:
     """Returns the replication rate without the bytes of moves; None: those bytes are not known."""
     if broker.moving_partitions_max and not reassignment:
-        return None  # Kafka's metrics of reassignments do not include the bytes of replicas that recover.
+        # The copies may be replicas that recover. Kafka's metrics of reassignments do not include the bytes of these replicas.
+        return None
     total = _checked(replication, _RATE_MAX)
     moves = _checked(0.0 if reassignment is None and not broker.moving_partitions_max else reassignment, _RATE_MAX)
     return None if total is None or moves is None else max(0.0, total - moves)

@@ -1,7 +1,7 @@
 """Keeps the highest rate (bytes/s) that each broker has handled in one direction while its clients' latency was normal.
 
-The busiest half-minute of each day is kept for five weeks. After two weeks the figure is discounted, by half every two weeks. So a
-smaller but newer figure replaces it eventually.
+The rate of the busiest half-minute of each day is kept for five weeks. From the third week on, the rate counts with a weight that
+halves every two weeks. So a lower but newer rate eventually replaces it.
 """
 
 from __future__ import annotations
@@ -13,9 +13,8 @@ from learning.models.value_ring import widened
 
 DAY_H = 24
 IN_ORDER_RATIO = 1.5
-IN_ORDER_MS = (
-    5.0  # A latency at most this far above the baseline is normal too, which matters where latencies are short.
-)
+# A latency is normal up to max(IN_ORDER_RATIO × baseline, baseline + IN_ORDER_MS). The sum matters for short latencies.
+IN_ORDER_MS = 5.0
 _DAYS = KEPT_HOURS // DAY_H
 _FRESH_DAYS = 14.0
 _HALF_LIFE_DAYS = 14.0
@@ -33,7 +32,12 @@ class ProvenCapacity:
         self._hours = np.pad(self._hours, ((0, 0), (0, brokers - self._hours.shape[1])))
 
     def learn(self, hour: int, bytes_per_s: Floats, p99_ms: Floats, usual_p99_ms: Floats) -> None:
-        """Learns the highest rates (bytes/s) of one period in an hour (since 1970), by broker; NaN: not known."""
+        """Learns the highest rates (bytes/s) of one period of ``hour`` (since 1970), by broker; NaN: not known.
+
+        Args:
+            p99_ms: the latency of the broker's clients at the highest rate.
+            usual_p99_ms: the baseline of this hour.
+        """
         is_in_order = p99_ms <= np.maximum(IN_ORDER_RATIO * usual_p99_ms, usual_p99_ms + IN_ORDER_MS)
         rates = np.where(is_in_order, np.nan_to_num(bytes_per_s), 0.0)
         row = hour // DAY_H % _DAYS
@@ -43,7 +47,7 @@ class ProvenCapacity:
         self._hours[row] = np.where(is_larger | is_old, hour, self._hours[row])
 
     def forget(self, broker: int) -> None:
-        """Forgets the figures of a broker (column) that has changed."""
+        """Forgets the rates of a broker (column), because its hardware or its load has changed."""
         self._bytes_per_s[:, broker] = 0.0
 
     def at(self, hour: int, broker: int) -> tuple[float, int] | None:

@@ -1,8 +1,9 @@
 """River's Holt–Winters model of one hourly series: a level, a trend, and a value for each hour of the season.
 
-Loads may reach zero, so the additive form is needed. But River starts every model with the season ``value ÷ mean``, which fits only
-its multiplicative form. Therefore the values are scaled to a mean of 1 over the first season, and level and trend start at 0: then
-the season is right except for a constant. An hour without a value is replaced by the model's forecast.
+Loads may be zero, so the model needs the additive form of Holt–Winters. But River starts each season with ``value ÷ mean``, which
+fits only the multiplicative form. Therefore the module scales the values so that their mean over the first season is 1, and starts
+level and trend at 0. Then River's season is correct except for a constant. If an hour has no value, the model learns its own
+forecast of the hour.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from typing import Any
 from river import time_series
 
 DAY_H = 24
-# Weights of the newest hour in level, trend and season: the level follows within about ten hours, and the season within about ten
-# seasons. The trend follows hardly at all, because a daily rise must not continue for a week.
+# Weights of the newest hour in level, trend and season. The level follows a change within about ten hours, and the season within
+# about ten seasons. The trend hardly follows, because the forecast must not continue the rise of a morning for a week.
 _ALPHA, _BETA, _GAMMA = 0.1, 0.001, 0.1
 # The distance of a value from its forecast is limited to this many mean errors, so that one outage hardly changes the season.
 _OUTLIER_ERRORS = 3.0

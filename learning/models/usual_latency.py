@@ -1,6 +1,6 @@
 """Learns the produce p99 of each broker's clients while no broker copies replicas, by hour of the week and by hour of the day.
 
-Each value is a mean of logarithms, which a single long pause hardly changes. The newest weeks have the most weight.
+A baseline is exp(mean of log(p99)), because a single long pause hardly changes this mean. The newest weeks have the most weight.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from learning.models.periods import Floats
 from learning.models.value_ring import widened
 
 WEEK_H, DAY_H = 168, 24
-_P99_MS_MIN = 1e-3  # A smaller latency is no measurement, and its logarithm would be far off.
+_P99_MS_MIN = 1e-3  # A smaller latency is not a measurement, and its logarithm would distort the mean.
 _KNOWN_AFTER = 2  # A mean is used once it contains this many values.
-# Lowest weights of the newest value. The means cover about the last three weeks, seven days and six hours, so they follow slow
-# changes.
+# Lowest weights of the newest value. The means by hour of the week, by hour of the day and of the last hours cover about three
+# weeks, seven days and six hours. So they follow slow changes.
 _WEEK_WEIGHT, _DAY_WEIGHT, _RECENT_WEIGHT = 1 / 3, 1 / 7, 1 / 6
 
 
@@ -53,7 +53,10 @@ class UsualLatency:
 
 
 class _HourlyMeans:
-    """The mean of each hour of a cycle (a day or a week). It starts as a plain mean, and becomes an exponential one."""
+    """The mean of each hour of a cycle (a week, a day, or one hour), by broker.
+
+    A mean of few values is their arithmetic mean. Later the newest value has the weight ``weight_min`` (exponential mean).
+    """
 
     def __init__(self, cycle_h: int, weight_min: float) -> None:
         self.values = np.full((cycle_h, 0), np.nan, dtype=np.float32)

@@ -10,7 +10,7 @@ from learning.models.periods import KEPT_HOURS, Floats
 
 
 class ValueRing:
-    """The values of the newest hours."""
+    """The values of the newest hours, as a ring buffer with a row for each hour."""
 
     def __init__(self, hours: int = KEPT_HOURS) -> None:
         self._rows = np.full((hours, 0), np.nan, dtype=np.float32)
@@ -30,7 +30,7 @@ class ValueRing:
         self._rows[self._newest] = values
 
     def before(self, hours: int) -> Floats:
-        """Returns the values of the hour that is ``hours`` before the newest one."""
+        """Returns the values of the hour that is ``hours`` before the newest hour."""
         if hours >= len(self._rows):
             return np.full(self.columns, np.nan, dtype=np.float32)
         row: Floats = self._rows[(self._newest - hours) % len(self._rows)]
@@ -47,7 +47,7 @@ class ValueRing:
 
 
 def mean_of_known(rows: Floats) -> Floats:
-    """Returns the means over the first axis, without NaN; NaN where nothing is known."""
+    """Returns the means of the known values over the first axis; NaN where no value is known."""
     known = ~np.isnan(rows)
     count = known.sum(axis=0)
     total = np.where(known, rows, 0.0).sum(axis=0)

@@ -1,9 +1,11 @@
 """The loop of `rheostat learn`: reads the history, learns each hour that is complete, and writes the profiles.
 
-The process keeps what it has learned only in memory. At its start it reads the history from the beginning. Once a day it relearns
-the whole history. This forgets values older than five weeks, exactly as a restart would, and frees the places of removed brokers
-and tenants. The process also relearns the history if a period of an hour that it has learned changes later, for example after an
-outage of the stream.
+The process keeps what it has learned only in memory. At its start it reads the history from the beginning. It learns the whole
+history again in two cases:
+
+- once a day: this forgets values older than five weeks, exactly as a restart would, and frees the places of removed brokers and
+  tenants;
+- if a period of an hour that it has already learned changes, for example after an outage of the stream.
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ log = structlog.get_logger("learn")
 
 _POLL_MS = 1_000
 _RETRY_S_MIN, _RETRY_S_MAX = 5.0, 60.0
-_YOUNG_HOURS = 48  # A shorter history has no hour of the day twice, and relearning it costs little.
+# A history shorter than this is learned again after each period, because it is short and its forecasts improve with each period.
+_YOUNG_HOURS = 48
 # A period that begins later than its record was written comes from a wrong clock, or is forged.
 _EARLY_MS_MAX = 2 * PERIOD_MS
 
@@ -63,7 +66,8 @@ class LearnLoop:
         """Learns until ``stop`` is set. While Kafka does not answer, the loop tries again, with back-off.
 
         Args:
-            on_step: called after each step of the loop, also after a failed one, with whether all of the history is learned.
+            on_step: called after each step of the loop, also after a failed step. Its argument tells whether the whole history is
+                learned.
         """
         retry_s = _RETRY_S_MIN
         while not stop.is_set():

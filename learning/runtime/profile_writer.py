@@ -1,4 +1,4 @@
-"""Writes profiles and events into the profiles topic: only records that differ from those that the topic has."""
+"""Writes profiles and events into the profiles topic: only records that differ from the topic's present records."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _FLUSH_S_MAX, _FLUSH_STEP_S = 30.0, 1.0
 
 
 class ProfileWriter:
-    """Keeps the profiles topic equal to the newest profiles and events: it deletes all other records.
+    """Keeps the profiles topic equal to the newest profiles and events, and deletes the cluster's other records.
 
-    Two processes that read the same history write the same records, so a second one does no harm.
+    Two processes that read the same history write the same records, so a second process does no harm.
     """
 
     def __init__(self, producer: Any, topic: str, cluster: str, counts: LearnCounts) -> None:
@@ -44,10 +44,9 @@ class ProfileWriter:
             self._current[record.key] = zlib.crc32(record.value)
 
     def write(self, profiles: Iterable[Profile], stop: threading.Event) -> bool:
-        """Writes the differences between the topic and these profiles. Returns False if Kafka did not accept all of them; the next
-        call sends the rest.
+        """Writes the records by which ``profiles`` differ from the topic. Returns whether Kafka accepted all of them.
 
-        Returns early once ``stop`` is set.
+        The next call sends the rest. Returns early once ``stop`` is set.
         """
         values: dict[bytes, bytes | None] = dict.fromkeys(self._current)
         values |= {profile_key(profile): encode_profile(profile) for profile in profiles}

@@ -27,7 +27,7 @@ class TopicFollower:
         self._topic = topic
         self._partitions: list[TopicPartition] = []
         self._ends: dict[TopicPartition, int] = {}
-        # Whether all records that the topic had at the first poll were read. Recreating the topic later does not reset this.
+        # Whether all records that the topic had at the first poll were read. It stays True if the topic is recreated later.
         self.is_at_end = False
 
     def poll(self, timeout_ms: int) -> Iterator[Any]:

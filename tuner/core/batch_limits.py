@@ -1,20 +1,20 @@
 """Chooses which partitions take their next reassignment step now: as KIP-435, but without waiting for the end of a batch.
 
-Steps are chosen in this order, each kind in the caller's order:
+The module chooses the steps in this order, and keeps the caller's order within each kind:
 
-1. steps that bring a partition back to min.insync.replicas, because its producers are refused;
+1. steps that bring a partition back to min.insync.replicas, because Kafka refuses its producers;
 2. steps that move a leader, because they relieve a broker, up to the limit of leader movements;
 3. all other steps.
 
-A new step is chosen as soon as a running one ends. The KIP's controller waits for the slowest step of a batch, which leaves brokers
-idle. The KIP's text and its pseudocode differ on the limit of leader movements; this module follows the text: steps over that limit
-are left out and make room for others.
+The module chooses a new step as soon as a running step ends. The KIP's controller instead waits for the slowest step of a batch,
+which leaves brokers idle. The KIP's text and its pseudocode differ on the limit of leader movements. This module follows the text:
+it leaves out steps over the limit, and chooses other steps instead.
 
 Invariant: running steps and chosen steps together stay within the limits. After a limit is lowered, running steps continue,
 and no step is chosen until there is room.
 
-``next_batch`` is the rival in a benchmark (benchmarks/moves/rivals.py). The executor of plans uses only ``BatchLimits``; its own
-order (tuner/control/reassignment/scheduler.py) starts with the broker that has most to copy.
+Only a benchmark uses ``next_batch``, to compare KIP-435 with rheostat (benchmarks/moves/rivals.py). The executor of plans uses only
+``BatchLimits``. Its own order (tuner/control/reassignment/scheduler.py) starts with the broker that has most to copy.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The baseline of a broker: the latency of its clients while no broker of the cluster copies replicas.
+"""Computes the baseline of a broker: the latency of its clients while no broker of the cluster copies replicas.
 
-This tuner has measured it, or `rheostat learn` has learned it from the history.
+The baseline is measured by this tuner, or learned by `rheostat learn` from the history.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ LATENCY_MS_MIN = 1e-3  # No request is answered faster, so a lower value is not 
 _HOUR_MS, _WEEK_H, _DAY_S = 3_600_000, 168, 86_400
 _HISTORY_S_MIN = 3600.0  # Minutes of history say little about the latency.
 _CLOCK_MS_MAX = 600_000  # A profile from further in the future has a wrong clock.
-# The rate that a link has carried is used in full for two weeks. Then it is halved every two weeks.
+# The proven capacity counts in full for two weeks. Then it is halved every two weeks.
 _FRESH_S, _HALF_LIFE_S = 14.0 * _DAY_S, 14.0 * _DAY_S
-# The profile scales the latency by the hour of the day. A factor outside this range is not plausible.
+# The profile scales a measured latency from its hour to this hour. A factor above this, or below 1 ÷ this, is not plausible.
 _HOURS_RATIO_MAX = 3.0
-# Rounding step as a part of the power of ten below the value: 1/50 if the value is below 2 times that power, 1/20 below 5
-# times, else 1/10.
+# A value is rounded to steps of 10^n ÷ parts, where 10^n is the highest power of ten that is not above the value: (value is below
+# this multiple of 10^n, parts).
 _PARTS = ((2.0, 50), (5.0, 20), (math.inf, 10))
 
 
@@ -29,11 +29,12 @@ class BrokerBaseline:
     """The baseline of one broker.
 
     Attributes:
-        p99_ms: the p99 of its clients without copies, at this hour; None: not known.
-        mean_ms: their mean latency without copies, at this hour; None: not known.
+        p99_ms: the p99 of the broker's clients without copies, at this hour; None: not known.
+        mean_ms: the mean latency of the broker's clients without copies, at this hour; None: not known.
         is_learned: ``p99_ms`` is from the history, because this tuner has not yet seen the broker without copies.
-        carried_in_bytes_per_s: the highest rate that clients and replication together have sent to the broker while latency was
-            normal; None: not known. ``carried_out_bytes_per_s``: the same for bytes that the broker has sent.
+        carried_in_bytes_per_s: proven capacity: the highest rate that clients and replication together have sent to the broker
+            while latency was normal; None: not known.
+        carried_out_bytes_per_s: the same for the bytes that the broker has sent.
     """
 
     p99_ms: float | None = None
@@ -51,13 +52,13 @@ def baseline_now(
 ) -> BrokerBaseline:
     """Returns the baseline of a broker now.
 
-    A value that this tuner has measured precedes the profile, because the load may be new. The profile only scales the measured
-    value from the hour of the measurement to this hour, which matters in moves of many hours.
+    A measured value has priority over the profile, because the load may be new. The profile then only scales the measured value
+    from the hour of the measurement to this hour. This matters in moves of many hours.
 
     Args:
         measured: the latencies that this tuner has measured.
-        measured_at_ms: when their newest signal was measured; epoch.
-        profile: None: the broker has none.
+        measured_at_ms: time of the newest signal in ``measured``; epoch.
+        profile: what `rheostat learn` knows about the broker; None: the broker has no profile.
     """
     if profile is None or not _is_usable(profile, now_ms):
         return BrokerBaseline(_rounded(measured.p99_ms), _rounded(measured.mean_ms))
@@ -95,7 +96,7 @@ def _scaled(latency_ms: float | None, ratio: float) -> float | None:
 def _learned_p99_ms(profile: BrokerProfile, at_ms: int) -> float | None:
     """Returns the learned baseline of the hour of ``at_ms``.
 
-    For a time before the first step it is that of the same hour of the week.
+    For a time before the profile's first hour, returns the baseline of the same hour of the week.
     """
     step = (at_ms - profile.start_ms) // _HOUR_MS
     if step < 0:
@@ -107,8 +108,7 @@ def _learned_p99_ms(profile: BrokerProfile, at_ms: int) -> float | None:
 
 
 def _rounded(latency_ms: float | None) -> float | None:
-    """Returns the value rounded to steps of 1 to 2.5 %, so that objectives, records and texts change less often than the
-    measurement."""
+    """Returns the value rounded to steps of 1 to 2.5 %, so that objectives, records and texts seldom change."""
     if latency_ms is None or latency_ms < LATENCY_MS_MIN or not math.isfinite(latency_ms):
         return None
     power = 10.0 ** math.floor(math.log10(latency_ms))

@@ -1,4 +1,4 @@
-"""One snapshot of the cluster: the running moves and the throttles that are set. It is read again every cycle."""
+"""Defines the snapshot of the cluster, which the tuner reads in every cycle, and the inputs of its decisions."""
 
 from __future__ import annotations
 
@@ -71,15 +71,15 @@ class LiveCluster:
         quota_samples: replication.quota.window.num, by broker.
         quota_sample_s: replication.quota.window.size.seconds, by broker, where it is not 1.
         fetchers: num.replica.fetchers, by broker.
-        lost_replica_sides: by the broker that leads the partition, the sides that throttle a lost replica: one that fell out of
-            the ISR and tries to rejoin. Only replicas on live brokers, of partitions that are not being reassigned.
-        recoveries: partitions with replicas that recover, whether or not they are being reassigned, the most urgent first.
+        lost_replica_sides: the sides that throttle a lost replica, by the broker that leads the partition. A lost replica fell out
+            of the ISR, although its broker is alive, and tries to rejoin. Partitions that are being reassigned are left out.
+        recoveries: partitions with replicas that recover, also partitions that are being reassigned; the most urgent first.
         min_in_sync: min.insync.replicas of the topics of ``recoveries``, where it is known.
-        recoveries_left_out: number of further recovering partitions; there are too many to follow them.
-        stuck_recoveries: brokers whose replicas are out of sync and gain nothing; they are not in ``recoveries``.
-        lacking_bytes: the bytes that the recovering replicas of a partition lacked when they were found, where this is known.
-        below_minimum_sides: the sides that throttle recovering replicas of partitions below min.insync.replicas. Only in the
-            snapshot that the throttle rules see (control/throttle/recovery.py).
+        recoveries_left_out: number of recovering partitions that are not in ``recoveries``, because there are too many.
+        stuck_recoveries: brokers whose replicas are out of sync and do not catch up; these replicas are not in ``recoveries``.
+        lacking_bytes: bytes that the recovering replicas of a partition lacked when the tuner found them, where this is known.
+        below_minimum_sides: the sides that throttle recovering replicas of partitions below min.insync.replicas. Only the snapshot
+            for the throttle rules has them (control/throttle/recovery.py).
     """
 
     brokers: frozenset[int]
@@ -126,18 +126,18 @@ class Observation:
     """All inputs of a decision, apart from the controller's own state.
 
     Attributes:
-        ramping: sides whose rate is being changed in steps right now.
-        setpoints: setpoints of the sides that the control law steers now.
+        ramping: sides whose rate is being changed in small steps now (a ramp).
+        setpoints: the newest setpoints of the sides that the control law steers now.
         broker_signals, move_signals: the newest signals, by broker and by side.
-        empty_windows: sides whose rate must rise step by step, because their quota window is empty and a full rate would pass at
-            once: a plan is about to copy through them, or their warm-up is running or was interrupted.
-        plan_moves: partitions that plans of rheostat move now or are about to move, with the throttle of their plan.
+        empty_windows: sides with an empty quota window. Their rate must rise step by step, because at a full rate the bytes of a
+            whole window would pass at once. A plan is about to copy through them, or their warm-up is running or was interrupted.
+        plan_moves: partitions that plans of rheostat move now or are about to move, each with the throttle of its plan.
         replication_signals: the newest signals of lag, by follower. No decision depends on them, so the journal does not keep them.
         baselines: the baseline of each broker, for display; no throttle decision depends on it.
         vetoes: the external checks that veto now.
-        eta_ratios: for sides whose forecast loads or limits differ from the current ones: the expected time of the moves ÷ their
-            time at the current rate.
-        deadline_forecasts: for sides with a forecast until the deadline of the objective.
+        eta_ratios: expected time of the moves ÷ their time at the current rate. Only for sides whose load or limits are forecast to
+            change.
+        deadline_forecasts: forecasts until the deadline of the objective, by side.
     """
 
     now_ms: int

@@ -17,11 +17,11 @@ class ControllerObjective:
         idle_ratio_min: share of the time in which the controller is idle. It reacts first.
         queue_ms_max: mean time that an event waits in the controller's queue, in the newest window.
         create_ms_max: mean time of a CreateTopics request, in the newest window.
-        apply_lag_ms_max: how far the slowest node is behind the metadata log.
+        apply_lag_ms_max: delay with which the slowest node applies the records of the metadata log.
         burst_ms_max: how long the controller may be busy if all tenants spend their full token buckets at once.
         create_probe_p90_ms_max: p90 of rheostat's own topic creations, over half a minute.
-        forwarding_busy_ratio_max: share of the time in which a broker is forwarding a creation or deletion, averaged over all
-            brokers. Each broker forwards one at a time.
+        forwarding_busy_ratio_max: share of the time in which a broker is forwarding a creation or deletion, as mean of all brokers.
+            Each broker forwards one request at a time.
     """
 
     idle_ratio_min: float | None = 0.3
@@ -57,12 +57,12 @@ def cluster_wide_measures(
     create_probe_p90_ms: float | None = None,
     internal: InternalPartitions = NO_INTERNAL,
 ) -> ClusterWideMeasures:
-    """Returns the measures of the whole cluster. Signals older than ``age_s_max`` are ignored: a silent node is down, not late.
+    """Returns the measures of the whole cluster. Signals older than ``age_s_max`` are ignored: their node is down, not slow.
+
+    The change of ``replicas`` shows how many partitions were created or deleted, because Kafka has no counter of mutations.
 
     Args:
         internal: the partitions that ``replicas`` does not count.
-
-    ``replicas`` shows how many partitions were created or deleted, because Kafka has no counter of mutations.
     """
     oldest_ms = now_ms - round(age_s_max * 1000)
     controller_signals = [s for s in controllers.values() if s.sampled_at_ms >= oldest_ms]
@@ -74,7 +74,8 @@ def cluster_wide_measures(
         internal.subtract_replicas(s.broker, s.partitions) for s in broker_signals if s.partitions is not None
     ]
     newest = max((s for s in controller_signals if s.active), key=lambda s: (s.sampled_at_ms, s.node), default=None)
-    # A broker counts forwarded requests as well. In a combined broker and controller the two cannot be told apart.
+    # A controller's requests in progress come from brokers, which forward them. A node that is also a broker counts the requests of
+    # its clients as well, so its number of forwarded requests is not known.
     counts_forwarding_only = newest is not None and newest.node not in brokers
     return ClusterWideMeasures(
         create_ms=max(create_means, default=None),
@@ -95,7 +96,7 @@ def _forwarding_busy_ratio(controller: ControllerSignal) -> float | None:
 
 
 def _estimate_all_replicas(replica_counts: Sequence[float], controllers: Iterable[ControllerSignal]) -> float | None:
-    """Returns the replicas of all brokers, with the mean for each silent broker; None if most brokers are silent."""
+    """Returns the replicas of all brokers. A silent broker counts with the mean of the others; None if most are silent."""
     registered = [(s.active_brokers or 0.0) + (s.fenced_brokers or 0.0) for s in controllers if s.active]
     brokers = max([float(len(replica_counts)), *registered])
     if not replica_counts or 2 * len(replica_counts) < brokers:

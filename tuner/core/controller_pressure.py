@@ -1,19 +1,21 @@
 """Computes the controller pressure: how close the controller is to its objective, where 1 means the limit is reached.
 
-Pressure is the worst of up to six measures, each relative to its own objective:
+The pressure is the highest of up to six ratios, each of a measure to its own objective. Different measures show an overload first:
 
-- With ZooKeeper, the event queue grows first.
-- With KRaft, the queue hardly grows; creations become slow, and brokers fall behind the metadata log.
-- The forwarding busy ratio covers the queue in front of the controller: a broker forwards one creation or deletion at a time. This
-    ratio follows the admitted load. The creation latency does not: even at low load it is the time of two commits.
+- With ZooKeeper the event queue grows.
+- With KRaft the queue hardly grows. Creations become slow, and brokers fall behind the metadata log.
+- The forwarding busy ratio covers requests that wait at a broker, because a broker forwards one creation or deletion at a time.
+  This ratio follows the admitted load. The creation latency does not: even at low load it is the time of two commits.
 
-Creating a topic takes about 40 ms on an idle controller. So for create time and metadata lag the idle baseline is subtracted from
-the measured value and from the objective: the excess is compared with the allowed excess. The baseline is the lowest measured
-value; it rises slowly while all values are higher. The probe's p90 has no baseline: even at low load, a request waits for the
-commit in progress.
+Creating a topic takes about 40 ms on an idle controller. So create time and apply lag have an idle baseline:
 
-Invariant: at the objective the pressure is 1, whatever the baseline. A measure without a value is skipped; without any value
-there is no pressure (None, not 0).
+    ratio = (measured − baseline) ÷ (objective − baseline)
+
+The baseline is the lowest measured value, and rises slowly while all values are higher. The probe's p90 has no baseline, because
+even at low load a request waits for the commit in progress.
+
+Invariant: a measure at its objective has a ratio of 1, whatever its baseline. A measure without a value is skipped. If no measure
+has a value, the pressure is None, not 0.
 """
 
 from __future__ import annotations
@@ -48,7 +50,7 @@ _WITH_BASELINE = frozenset({Measure.CREATE, Measure.APPLY_LAG})
 
 @dataclass(frozen=True, slots=True)
 class Pressure:
-    """Ratio of one measure to its objective. For the idle ratio it is busy share ÷ allowed busy share."""
+    """Ratio of one measure to its objective. For the idle ratio it is (1 − idle ratio) ÷ (1 − lowest permitted idle ratio)."""
 
     ratio: float
     measure: Measure
@@ -95,7 +97,7 @@ def worst_pressure(
 def missing_measures(
     signal: ControllerSignal, cluster_wide: ClusterWideMeasures, objective: ControllerObjective
 ) -> tuple[Measure, ...]:
-    """Returns the measures that have an objective and no value. While one is missing, spare capacity is not proven."""
+    """Returns the measures that have an objective but no value. While one is missing, the controller may have no headroom."""
     # The creation time is left out: without creations there is no value, and no creation is too slow.
     measures = (
         (Measure.IDLE, signal.idle_ratio, objective.idle_ratio_min),
@@ -129,8 +131,8 @@ def learn_idle_baselines(cluster_wide: ClusterWideMeasures, baselines: IdleBasel
         if measured is None:
             continue
         before = updated.get(measure.value, measured)
-        # A step is at most as large as the baseline, so a busy minute hardly raises the baseline. The minimum lets a baseline of 0
-        # rise.
+        # The step is limited to the baseline's own size, so a busy minute hardly raises the baseline. ``_BASELINE_MS_MIN`` lets a
+        # baseline of 0 rise.
         step = min(measured - before, max(before, _BASELINE_MS_MIN))
         updated[measure.value] = min(measured, before + _BASELINE_DECAY * step)
     return updated

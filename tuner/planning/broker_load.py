@@ -1,9 +1,13 @@
-"""Tracks what each broker holds while a plan is made, and which brokers may take a replica.
+"""Tracks which replicas and how many bytes each broker holds while a plan is made, and which brokers may take a replica.
 
-A replica may not move to a cordoned broker, to a broker that has a replica of the same partition, to a broker at its partition
-limit, or to a broker with which the partition would be on fewer racks. Among the remaining brokers, the one that holds the
-fewest bytes is the best. The first three rules always hold. The rack rule is broken only if a partition has no other place, and
-the plan then names this partition.
+A replica never moves to one of these brokers:
+
+1. a cordoned broker;
+2. a broker that has a replica of the same partition;
+3. a broker at its partition limit.
+
+A replica moves to a broker that leaves its partition on fewer racks only if no other broker is possible. The plan then names the
+partition. Among the possible brokers, the broker that holds the fewest bytes is the best.
 
 Invariant: loads and counts always include the moves of the plan so far, so no two moves use the same capacity.
 """
@@ -76,7 +80,7 @@ class BrokerLoads:
         size_bytes = self.partitions[key].size_bytes
         self.held_bytes[old] -= size_bytes
         self.held_bytes[new] += size_bytes
-        if key[0] not in INTERNAL_TOPICS:  # No partition limit counts these.
+        if key[0] not in INTERNAL_TOPICS:  # No partition limit counts internal topics.
             self.hosted[old] -= 1
             self.hosted[new] += 1
 
@@ -85,7 +89,7 @@ class BrokerLoads:
         return key[0] in INTERNAL_TOPICS or self.hosted[broker] < self.limits.for_broker(broker)
 
     def has_no_replica_on(self, key: TopicPartition, broker: int) -> bool:
-        """Returns whether the broker has no replica of the partition. Its limit is not considered."""
+        """Returns whether the broker has no replica of the partition. The broker's partition limit is not considered."""
         return broker not in self.replicas[key]
 
     def keeps_racks(self, key: TopicPartition, old: int, new: int) -> bool:

@@ -1,24 +1,26 @@
 """Plans the steps of a calibration: at which rates topics are created, extended and deleted to find what the controller sustains.
 
-KIP-599 ("How to define the quota?") advises to measure creations, additions of partitions and deletions in isolation, at several
-rates and sizes. A step runs one kind at one rate. The rate doubles until a step exceeds the objective. Each further step runs at
-the geometric mean of the highest rate that met the objective and the lowest that did not.
-
-Other load of the machine may spoil a step. So the last two steps repeat both rates, and only the last step at each rate counts. If
-the higher rate succeeds now, the search continues above it.
-
-A round needs the same topics for all kinds: it creates them, adds partitions to them, and deletes them. A kind whose rate is known
-already still runs in a round if another kind needs it, at a rate that met the objective. Such a phase is not measured.
-
-Invariant: a round never has more partitions in existence than ``partitions_max``, and a phase that is not measured runs only at a
-rate that met the objective, or at most at the first step's rate.
-
 Terms:
-    round     creates topics, adds partitions to them, and deletes them.
-    phase     the part of a round with one kind; a measured phase is a step.
-    kind      create, add (partitions to existing topics) or delete.
-    size      partitions of each topic, and partitions that are added to each.
-    exceeded  the objective was not met or not measured, or the requests did not keep up with the rate.
+    kind    of mutation: create, add (partitions to existing topics) or delete.
+    size    partitions of each topic, and partitions that are added to each topic.
+    round   creates topics, adds partitions to them, and deletes them.
+    phase   the part of a round with one kind, at one rate.
+    step    a phase that is measured.
+    failed  the objective was exceeded or not measured in the step, or the requests did not keep up with the rate.
+    kept    the step did not fail.
+
+KIP-599 ("How to define the quota?") advises to measure creations, additions of partitions and deletions in isolation, at several
+rates and sizes. From step to step the rate of a kind doubles until a step fails. Each further step runs at the geometric mean of
+the highest rate that was kept and the lowest rate that failed.
+
+Other load of the machine may disturb a step. So the last two steps repeat these two rates, and only the last step at each rate
+counts. If the rate that failed is kept in its repetition, the search continues above it.
+
+A round may need a phase of a kind whose rate is known already: topics must be created before they can be deleted. This phase runs
+at a rate that was kept, and is not measured.
+
+Invariant: a round never has more partitions in existence than ``partitions_max``. A phase that is not measured runs at a rate that
+was kept, or at most at the rate of the first step.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from enum import StrEnum
 
 # A step that achieves less than this share of its rate shows what the brokers forward, not what the controller sustains.
 ACHIEVED_RATIO_MIN = 0.85
-_CLOSE_RATIO = 1.25  # Rates that are this close need no step between them.
+_CLOSE_RATIO = 1.25  # No step runs between two rates whose ratio is at most this.
 _STEPS_MAX = 14  # Limit for one kind and size; noise could otherwise prolong the search.
 _RATE_PER_S_MIN = 1.0
 _GROWTH = 2.0
@@ -66,7 +68,7 @@ class CalibrationBounds:
 
     @property
     def rate_per_s_max(self) -> float:
-        """The highest rate that fits ``partitions_max``: a round holds each topic's own and its added partitions."""
+        """The highest rate that fits ``partitions_max``: in a round the topics grow to twice their first number of partitions."""
         return self.partitions_max / (2 * self.step_s)
 
 
@@ -97,11 +99,11 @@ class StepResult:
 
     @property
     def is_unmeasured(self) -> bool:
-        """Whether nothing shows that the objective was met. Such a step counts as exceeded."""
+        """Whether the pressure was not measured, so the step counts as failed."""
         return self.pressure is None and not self.was_stopped
 
     @property
-    def exceeded(self) -> bool:
+    def failed(self) -> bool:
         return (
             self.exceeds_objective or self.is_unmeasured or self.achieved_per_s < ACHIEVED_RATIO_MIN * self.rate_per_s
         )
@@ -124,15 +126,15 @@ class CalibrationRound:
 
 @dataclass(frozen=True, slots=True)
 class RateBracket:
-    """The steps of one kind and size: the highest rate that was kept, below the lowest rate that was exceeded.
+    """The two rates between which the sustained rate of one kind and size lies, with the steps at these rates.
 
     Attributes:
-        kept: the steps at the highest rate that was kept; empty: none was.
-        exceeded: the steps at the lowest rate that was exceeded; empty: none was.
+        kept: the steps at the highest rate that was kept; empty: no rate was kept.
+        failed: the steps at the lowest rate that failed; empty: no rate failed.
     """
 
     kept: tuple[StepResult, ...]
-    exceeded: tuple[StepResult, ...]
+    failed: tuple[StepResult, ...]
 
     @property
     def low_per_s(self) -> float | None:
@@ -140,18 +142,18 @@ class RateBracket:
 
     @property
     def high_per_s(self) -> float | None:
-        return self.exceeded[0].rate_per_s if self.exceeded else None
+        return self.failed[0].rate_per_s if self.failed else None
 
 
 def bracket_of(steps: Iterable[StepResult], kind: MutationKind, size: int) -> RateBracket:
     """Returns the bracket of the steps of this kind and size."""
     own = [step for step in steps if (step.kind, step.size) == (kind, size)]
     last = {step.rate_per_s: step for step in own}
-    high = min((rate for rate, step in last.items() if step.exceeded), default=math.inf)
-    low = max((rate for rate, step in last.items() if not step.exceeded and rate < high), default=None)
+    high = min((rate for rate, step in last.items() if step.failed), default=math.inf)
+    low = max((rate for rate, step in last.items() if not step.failed and rate < high), default=None)
     return RateBracket(
-        kept=tuple(step for step in own if step.rate_per_s == low and not step.exceeded),
-        exceeded=tuple(step for step in own if step.rate_per_s == high and step.exceeded),
+        kept=tuple(step for step in own if step.rate_per_s == low and not step.failed),
+        failed=tuple(step for step in own if step.rate_per_s == high and step.failed),
     )
 
 
@@ -168,16 +170,16 @@ def next_rate_per_s(
     if low is None:
         assert high is not None
         lower = high / _GROWTH
-        return lower if lower >= _RATE_PER_S_MIN else _rate_to_repeat(bracket.exceeded)
+        return lower if lower >= _RATE_PER_S_MIN else _rate_to_repeat(bracket.failed)
     if high is None:
         return min(_GROWTH * low, bounds.rate_per_s_max) if low < bounds.rate_per_s_max else None
     if high / low > _CLOSE_RATIO:
         return math.sqrt(low * high)
-    return _rate_to_repeat(bracket.kept) or _rate_to_repeat(bracket.exceeded)
+    return _rate_to_repeat(bracket.kept) or _rate_to_repeat(bracket.failed)
 
 
 def _rate_to_repeat(steps: Sequence[StepResult]) -> float | None:
-    """Returns the rate of these steps if it should be repeated; None: it was measured twice."""
+    """Returns the rate of ``steps``, which all have the same rate, if one more step should run at it; None: two steps did."""
     return steps[0].rate_per_s if len(steps) < 2 else None
 
 
@@ -209,7 +211,7 @@ def _round(
 
 
 def safe_rate_per_s(steps: Iterable[StepResult], kind: MutationKind, size: int, bounds: CalibrationBounds) -> float:
-    """Returns a rate for work that is not measured: one that met the objective, else at most the first step's."""
+    """Returns a rate for a phase that is not measured: the highest rate that was kept, else at most the first step's rate."""
     bracket = bracket_of(steps, kind, size)
     if bracket.low_per_s is not None:
         return bracket.low_per_s

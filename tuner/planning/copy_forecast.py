@@ -11,7 +11,8 @@ from streaming.shared.contract import BrokerProfile, Side
 from tuner.core.cluster import BrokerSide
 from tuner.core.link_limit import LinkSource
 
-# Share of an unproven capacity that clients and replication may use together. The control law starts with the same share.
+# Share of a capacity from the settings or the link speed that clients and replication may use together. The control law starts with
+# the same share.
 TOLD_CAPACITY_RATIO = 0.85
 
 
@@ -31,8 +32,8 @@ class LoadCase(StrEnum):
     """The load that a forecast assumes."""
 
     EXPECTED = "expected"
-    LOW = "low"  # Each hour is lower than the forecast by the mean error of such forecasts.
-    HIGH = "high"
+    LOW = "low"  # In each hour the load is lower than the forecast by the forecast's mean error.
+    HIGH = "high"  # In each hour the load is higher than the forecast by the forecast's mean error.
     PRESENT = "present"  # The current load stays constant.
 
 
@@ -41,9 +42,9 @@ class LimitPeriod:
     """Limits that hold from a time (epoch) until the next period begins.
 
     Attributes:
-        ceiling_bytes_per_s: the ceiling, or the throttle of the plan if that is lower.
-        headroom_ratio: share of what clients leave that moves may use (mode gentle).
-        share_max: highest share of the capacity (mode share).
+        ceiling_bytes_per_s: the ceiling (``tuner.rate_bytes_per_s_max`` or a rule's value), or the lower throttle of the plan.
+        headroom_ratio: share of the headroom, which clients leave, that moves may use (mode gentle of a schedule).
+        share_max: highest share of the capacity that moves may use (mode share of a schedule).
     """
 
     from_ms: int
@@ -54,7 +55,7 @@ class LimitPeriod:
 
 @dataclass(frozen=True, slots=True)
 class KnownCapacity:
-    """The load that one direction of a broker carries. If it was learned, traffic has proven it, so the broker may carry more."""
+    """The highest traffic of one direction of a broker. A learned capacity was observed, so the true capacity may be higher."""
 
     bytes_per_s: float
     source: LinkSource = LinkSource.SETTINGS
@@ -107,7 +108,7 @@ class CopyPeriod:
 
     @property
     def surplus_bytes_per_s(self) -> float:
-        """The rate at which the remaining bytes fall; below 0 if the ceiling is below W."""
+        """The rate at which the bytes that remain to be copied fall: q − W; below 0 if the ceiling is below W."""
         return self.rate_bytes_per_s - self.steady_state_bytes_per_s
 
 
@@ -117,7 +118,7 @@ def known_capacities(
     profiles: Mapping[int, BrokerProfile],
     link_speed: LinkSpeed,
 ) -> dict[BrokerSide, KnownCapacity]:
-    """Returns the capacity of each side: from the settings, else as learned, else the speed of the link.
+    """Returns the capacity of each side: from the settings, else from the profile, else the link speed.
 
     Args:
         configured: bytes/s by side, from the settings.

@@ -1,13 +1,15 @@
-"""Computes how fast a side has to copy now to end by a deadline, by the forecast of each hour until then (side_forecast.py).
+"""Computes how fast a side has to copy now to end by a deadline. Uses the forecast of each hour until then (side_forecast.py).
 
-    lowest copy rate r with   ∫ min(r, surplus(t)) dt = remaining bytes    from now until the deadline
+    r = the lowest copy rate for which   ∫ min(r, surplus(t)) dt = remaining bytes,   from now until the deadline
 
-The side copies at r, or at the surplus of an hour that leaves less. r is the rate of a throttle W + r: with a constant W,
-``rheostat plan estimate`` forecasts that a plan with this throttle ends at the deadline. A higher r is not necessary, and with a
-lower r the side ends late.
+    surplus(t)  the highest rate at which the side can copy at time t: the throttle that is possible then, minus W.
+    W           steady-state replication: the part of the throttle that the replication of new writes uses.
 
-Without changes r is the remaining bytes ÷ the time. Hours with less room raise it, because the side has to make up for them.
-Hours with more room never lower it: a forecast that promises too much must not make a move late.
+In each hour the side copies at min(r, surplus). With a lower r the side ends late; a higher r is not necessary. If W is constant,
+``rheostat plan estimate`` forecasts that a plan with the throttle W + r ends at the deadline.
+
+If the surplus is never below r, then r = remaining bytes ÷ time left. Hours with a lower surplus raise r. Hours with a higher
+surplus never lower r below this quotient, so a forecast that is too optimistic does not make a move late.
 """
 
 from __future__ import annotations
@@ -22,9 +24,9 @@ def deadline_time_ratio(load: SideLoad, forecast: SideForecast, now_ms: int, lef
     """Returns ``DeadlineForecast.time_ratio``: remaining bytes ÷ (r × time left); 0 if no rate is enough.
 
     Args:
-        load: B and W of the side now.
-        forecast: of the side from ``now_ms`` on (epoch). It reaches a week ahead; the load of a later time is not known, and only
-            the bytes for the week count.
+        load: remaining bytes and W of the side now.
+        forecast: of the side from ``now_ms`` on (epoch), at most for a week. If the deadline is later, only the bytes count that
+            must be copied within this week.
         left_s: seconds until the deadline; above 0.
     """
     if load.remaining_bytes <= 0.0:
@@ -39,16 +41,16 @@ def deadline_time_ratio(load: SideLoad, forecast: SideForecast, now_ms: int, lef
 
 
 def lowest_copy_rate(periods: Iterable[SurplusPeriod], needed_bytes: float) -> float | None:
-    """Returns the lowest r (bytes/s) that copies ``needed_bytes``, above 0, in the periods; None if they leave too little.
+    """Returns the lowest r (bytes/s) that copies ``needed_bytes``, above 0, in the periods; None if no r is enough.
 
-    A period whose ceiling is below W copies nothing.
+    In a period with a negative surplus nothing is copied.
     """
-    rooms = sorted(
+    surpluses = sorted(
         (max(0.0, period.surplus_bytes_per_s), (period.until_ms - period.from_ms) / 1000) for period in periods
     )
-    left_s = sum(span_s for _, span_s in rooms)
-    # The hours with the least room are full first. All others copy the rest at an equal rate.
-    for surplus, span_s in rooms:
+    left_s = sum(span_s for _, span_s in surpluses)
+    # Periods with a surplus below r copy at their surplus. All other periods copy the rest of the bytes at the rate r.
+    for surplus, span_s in surpluses:
         if surplus * left_s >= needed_bytes:
             return needed_bytes / left_s
         needed_bytes -= surplus * span_s

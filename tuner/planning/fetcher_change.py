@@ -1,8 +1,10 @@
 """Plans a change of num.replica.fetchers: where the setting is written, and through which intermediate values.
 
-The setting is changed where it was set. Brokers that inherit it get it through the cluster's default, so that a new broker gets it
-too. A broker with a value of its own gets the new value as its own. A broker whose value differs from the common value is left
-alone.
+The setting is changed where it was set:
+
+- Brokers that inherit the value get the new value through the cluster's default. A broker that joins later then inherits it too.
+- A broker on which the value was set gets the new value on the broker.
+- A broker whose value differs from the common value is left alone.
 
 Invariant: each value is at most double and at least half of the previous value, because Kafka accepts no other change.
 
@@ -83,6 +85,6 @@ def plan_resize(settings: Mapping[int, FetcherSetting], default: int | None, des
     if inherited_values <= {current}:
         targets: dict[ConfigTarget, int | None] = {CLUSTER_DEFAULT: default} if inherited_values else {}
         return ResizePlan(current, desired, changing, {**targets, **own_values}, left_alone)
-    # Brokers inherit different values from their files. The cluster's default would change all of these brokers, also those that
-    # are to be left alone, so each broker is changed on its own.
+    # Brokers inherit different values from their files. The cluster's default would also change the brokers that must be left
+    # alone, so the value is written on each broker that changes.
     return ResizePlan(current, desired, changing, {b: own_values.get(b) for b in changing}, left_alone)

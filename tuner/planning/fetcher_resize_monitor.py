@@ -1,8 +1,8 @@
 """Detects whether a change of the number of fetcher threads has done harm, from samples after every step.
 
-New threads begin without a connection, so followers fall behind for a moment. After that they must be as close to their leaders as
-before. There are two signs of harm: replicas leave the ISR, or in-sync replicas lag behind by more messages. A single sample may
-show a burst of writes or a broker with old metadata, so several samples in a row have to agree.
+New threads begin without a connection, so followers fall behind for a moment. Afterwards the followers must be as close to their
+leaders as before the change. There are two signs of harm: replicas leave the ISR, or in-sync replicas lag behind by more messages
+than before the change. One sample may show a burst of writes or a broker with old metadata, so several samples in a row must agree.
 
 Invariant: a condition that was as bad before the change is not reported as harm.
 """
@@ -15,8 +15,8 @@ from dataclasses import dataclass
 # Number of samples in a row that must agree.
 OUT_OF_SYNC_SAMPLES = 2
 BEHIND_SAMPLES = 3
-# In-sync replicas may lag by twice as many messages as before, plus ten seconds of writes. A fetch takes at most half a second if
-# its thread is not busy, so a larger lag shows that threads are too busy.
+# In-sync replicas may lag by BEHIND_RATIO × the lag before the change, plus the messages of BEHIND_WRITTEN_S seconds of writes. A
+# fetch takes at most half a second if its thread is not busy, so a larger lag shows that threads are too busy.
 BEHIND_RATIO = 2.0
 BEHIND_WRITTEN_S = 10.0
 BEHIND_MESSAGES_MIN = 1_000  # A lag below this may be batches in progress.
@@ -28,8 +28,8 @@ class FollowerSample:
 
     Attributes:
         out_of_sync: partitions with a replica that has left the ISR.
-        behind: number of messages that an in-sync replica has not copied from its leader yet.
-        end_offsets: sum over all leaders; its growth is the number of messages written.
+        behind: sum of the messages that in-sync replicas have not copied from their leaders yet.
+        end_offsets: sum of the log end offsets of all leaders; its growth is the number of messages written.
         moving: partitions that are being reassigned.
     """
 
@@ -55,7 +55,7 @@ class ResizeBaseline:
 
 
 def measure_baseline(samples: Sequence[FollowerSample]) -> ResizeBaseline:
-    """Returns the baseline.
+    """Returns the baseline from samples before the change.
 
     Args:
         samples: at least two, in order.
@@ -80,7 +80,7 @@ def find_harm(baseline: ResizeBaseline, samples: Sequence[FollowerSample]) -> st
         count, count_before = latest[-1].out_of_sync, baseline.out_of_sync
         return f"{count} partitions have a replica that is not in sync, {count_before} had before the change"
     latest = samples[-BEHIND_SAMPLES:]
-    # A lag that shrinks is no harm: the threads are catching up after their restart.
+    # A lag that shrinks is no harm: the followers are catching up after the restart of their threads.
     grows = len(latest) == BEHIND_SAMPLES and latest[-1].behind >= latest[0].behind
     if grows and all(sample.behind > baseline.behind_max for sample in latest):
         return f"{latest[-1].behind} messages wait for in-sync replicas to copy them, {baseline.behind} did before the change"

@@ -1,10 +1,10 @@
 """Numbers the partitions of a placement so that few of them share a fetcher thread.
 
-A placement fixes a replica list for each new partition. Kafka chooses the fetcher thread of a follower by the number of the
-partition (tuner/core/fetchers.py), so the same replica lists in another order use other threads. The order costs nothing else: each
-broker hosts and leads the same number of partitions, racks stay the same, and the same brokers share partitions.
+A placement has a replica list for each new partition. Kafka chooses the fetcher thread of a follower by the number of the partition
+(tuner/core/fetchers.py), so the same replica lists in another order use other threads. The order changes nothing else: each broker
+hosts and leads the same number of partitions, racks stay the same, and the same brokers share partitions.
 
-Invariants: the result is the given placement in another order. It never has more collisions than the given order.
+Invariants: the result is the given placement in another order. The new order never has more collisions than the given order.
 
 Terms:
     collision  a partition that gets a thread which already copies a partition of the topic.
@@ -21,7 +21,7 @@ from tuner.core.fetchers import fetcher_number_from_hash, topic_hash
 Replicas = tuple[int, ...]  # The preferred leader first.
 Thread = tuple[int, int, int]  # Follower, leader, thread.
 
-# Replica lists that are compared for each partition. More of them take longer, and hardly avoid further collisions.
+# Number of replica lists that are compared for each partition. A higher number takes longer, and hardly avoids more collisions.
 _CANDIDATES_MAX = 32
 
 
@@ -29,9 +29,9 @@ class SharedThreads(NamedTuple):
     """A measure of how much partitions share threads; a smaller tuple is better.
 
     Attributes:
-        collisions: partitions of the topic that share a thread with an earlier one.
-        own: sum of the squares of the topic's partitions by thread; it is smallest if all threads have the same number.
-        all: the same with the partitions of all topics.
+        collisions: number of replicas that share a thread with an earlier partition of the topic.
+        own: sum over all threads of (number of the topic's partitions)². The sum is smallest if all threads have the same number.
+        all: sum over all threads of (number of the partitions of all topics)², less the part that does not change.
     """
 
     collisions: int
@@ -78,7 +78,7 @@ def spread_over_threads(
     threads = _TopicThreads(topic, fetchers, hosted)
     remaining, spread = list(placement), []
     for partition in range(first_partition, first_partition + len(placement)):
-        # min takes the first of equal costs, so a placement without collisions stays as it is.
+        # Of equal costs the first is chosen, so a placement without collisions stays as it is.
         costs = [threads.cost_of_adding(partition, replicas) for replicas in remaining[:_CANDIDATES_MAX]]
         chosen = remaining.pop(costs.index(min(costs)))
         threads.add(partition, chosen)

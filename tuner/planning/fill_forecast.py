@@ -1,7 +1,7 @@
 """Forecasts when a broker or the cluster reaches its partition limit.
 
-Partitions arrive with whole topics, at irregular times. The best estimate of their rate is their number divided by the time. A few
-arrivals are too few for a rate, though, and one hour of history does not allow a forecast for the next year.
+Partitions arrive with whole topics, at irregular times. The best estimate of their rate is growth ÷ length of the history. A rate
+needs more than a few arrivals, and one hour of history does not allow a forecast for the next year.
 
 Invariant: a forecast needs a minimum length of history and a minimum number of rises. Otherwise the result says which is missing.
 

@@ -1,17 +1,20 @@
 """Computes T*, the shortest possible time of a whole plan, from the rates of all sides.
 
-A partition that waits uses no quota, but producers write to it, so it grows. A partition that is copied uses quota for the copy and
-for the steady-state replication of new writes. So a side is fastest if it copies one partition at a time, at the full rate, in the
-order of growth relative to size. For a partition that begins at time x, with b bytes, a write rate w, steady-state replication W
-and the quota q:
+A partition that waits for its copy uses no quota, but producers write to it, so it grows. A partition that is copied uses quota for
+the copy, and for the steady-state replication of new writes. So a side ends soonest if it copies one partition at a time, at the
+full rate. The first partition is the one that grows most relative to its size (growth ÷ bytes). A copy that begins at time x ends
+at
 
     end = x + (b + w · x) ÷ (q − W)
 
-T* is the last end on the slowest side. No other order and no other number of partitions at a time is faster: copies that share the
-quota end later, and the partitions grow until then. If all copies of a side begin at once, they need Σb ÷ (q − ΣW), with sums over
-all copies; this time may be infinite.
+    b  bytes to copy at time 0          W  steady-state replication of the partition while it is copied
+    w  growth of b until the copy begins    q  the side's quota
 
-Invariant: T* is at most the time with all copies at once. Both are equal if nothing is written.
+T* is the latest end on the slowest side. With several copies at a time each copy shares the quota and ends later, and the
+partitions grow until then. If all copies of a side begin at once, they need Σb ÷ (q − ΣW), with sums over all copies. This time is
+infinite if q ≤ ΣW.
+
+Invariant: T* is at most the time with all copies at once. The two times are equal if nothing is written.
 """
 
 from __future__ import annotations
@@ -38,7 +41,8 @@ class FluidBound:
         time_s: T*; None: the copy of a partition never ends at these rates.
         slowest: the side that takes longest or never ends; None: no side has a rate.
         never: partitions whose steady-state replication alone uses up the rate of a side, so that their copy never ends.
-        at_once_s: the time if all partitions begin at once; None: infinite.
+        at_once_s: the time if all copies begin at once; None: infinite.
+        copied_bytes: bytes that all new replicas copy.
     """
 
     time_s: float | None

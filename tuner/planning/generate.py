@@ -1,15 +1,16 @@
 """Generates plans for four tasks: drain brokers, replace brokers, extend the cluster to new brokers, rebalance.
 
 The cost of a plan is the bytes that it copies. A drain copies only the replicas on the drained brokers. A rebalance moves each
-replica at most once, from a broker above the mean to a broker below it, and stops within a tolerance of the mean. Large partitions
-go first; small ones fill the remaining gaps.
+replica at most once, from a broker above the mean to a broker below it, and stops within a tolerance of the mean. It moves large
+partitions first, and then small ones for the remaining differences. It balances bytes, or the number of replicas if no partition
+has bytes. It does not balance leaders, rates or topics.
 
-Invariants: a partition keeps its number of replicas, and each replica its position in the list. No broker exceeds its partition
-limit, and no cordoned broker gets a replica. A partition ends on fewer racks in two cases only: it must leave a broker and no
-possible broker keeps the number of racks, or the operator chose the successor. ``GeneratedPlan.on_fewer_racks`` lists such
-partitions.
+Invariants:
 
-Only bytes are balanced (or replicas, if no partition has bytes). Leaders, rates and topics are not.
+- A partition keeps its number of replicas, and each replica keeps its position in the list.
+- No broker exceeds its partition limit, and no cordoned broker gets a replica.
+- A partition ends on fewer racks in two cases only: its replica must leave a broker and no possible broker keeps the number of
+  racks, or the operator chose the successor. ``GeneratedPlan.on_fewer_racks`` lists these partitions.
 """
 
 from __future__ import annotations
@@ -116,9 +117,9 @@ def _place_replica(
     *,
     keeps_racks: bool,
 ) -> bool:
-    """Moves a replica to the first broker with room. If no broker has room, an earlier move of the plan is redirected.
+    """Moves a replica to the first candidate with room. If none has room, redirects an earlier move of the plan to make room.
 
-    This is the augmenting path of Kuhn's algorithm: if a plan exists, it is found, whatever the earlier moves were.
+    This is the augmenting path of Kuhn's algorithm: if a plan within the limits exists, the algorithm finds one.
 
     Args:
         candidates: possible brokers, the best first.

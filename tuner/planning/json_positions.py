@@ -1,7 +1,7 @@
-"""Finds the line of a key or item in a JSON text, for error messages. Python's parser does not report lines.
+"""Finds the line of a key or item in a JSON text, for error messages. Python's JSON parser does not report lines.
 
-A plan may have a million lines with a few faults, so an index of all lines would be slow. Instead, Python's fast parser skips every
-value that is not on the path to a requested position.
+A plan may have a million lines and a few faults, so an index of all lines would be slow. ``_Walk`` enters only the values on the
+path to a requested position. It skips every other value with Python's fast parser.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-KeyPath = tuple[str | int, ...]  # Keys and positions from the outermost value inwards.
+KeyPath = tuple[str | int, ...]  # Keys of objects and indexes of lists, from the outermost value inwards.
 
 _SPACE = re.compile(r"[ \t\n\r]*")
 
@@ -35,7 +35,7 @@ def refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def find_lines(text: str, paths: Collection[KeyPath]) -> dict[KeyPath, int]:
     """Returns the line of each path, or of its nearest existing parent if the path does not exist. ``text`` must be valid JSON."""
-    # All prefixes of the paths; the empty path is the whole document.
+    # All prefixes of the paths. The empty prefix stands for the whole document.
     prefixes = {path[:n] for path in paths for n in range(len(path) + 1)}
     walk = _Walk(text, prefixes)
     offsets: dict[KeyPath, int] = {}
@@ -69,7 +69,7 @@ class _Position:
 
 
 class _Walk:
-    """Walks through the values on the requested paths, and through objects with a duplicate key."""
+    """Walks through the values whose paths are in ``prefixes``, and through objects with a duplicate key."""
 
     def __init__(self, text: str, prefixes: Collection[KeyPath]) -> None:
         self._text = text

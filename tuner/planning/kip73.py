@@ -9,8 +9,8 @@ The rule of thumb needs no data about single partitions, but makes three approxi
 2. The whole cluster is one side with one throttle.
 3. Steady-state replication uses as much as producers write to the busiest broker.
 
-The response rule (KIP-73, question 5): the first responses to all followers have to fit into the quota window, because the first
-burst alone would exceed the quota otherwise:
+The response rule (KIP-73, question 5): the leaders must be able to send the first responses to all followers within one quota
+window. Otherwise the first burst alone exceeds the quota:
 
     #brokers × replica.fetch.response.max.bytes ÷ min(QuotaLeader × #brokers, NetworkSpeed) < total-window-size
 
@@ -54,7 +54,7 @@ def kip73_figures(
     """Returns the inputs of the formula.
 
     Args:
-        partitions: number of partitions in the cluster, including those to move; at least one.
+        partitions: number of partitions in the cluster, including ``partitions_to_move``; at least one.
         log_bytes: bytes that each broker holds, with 0 for empty brokers; at least one broker.
         bytes_in_per_s: bytes/s that producers write to each broker that leads partitions.
     """
@@ -69,10 +69,13 @@ def kip73_figures(
 
 @dataclass(frozen=True, slots=True)
 class ResponseRule:
-    """KIP-73's question 5 for one cluster.
+    """The response rule for one cluster.
 
     Attributes:
-        network_bytes_per_s: None: the network is never the limit.
+        brokers: number of brokers.
+        response_bytes_max: replica.fetch.response.max.bytes.
+        window_s: length of the quota window.
+        network_bytes_per_s: speed of the network; None: the network is never the limit.
     """
 
     brokers: int
@@ -88,7 +91,7 @@ class ResponseRule:
         return self.first_responses_s(rate_bytes_per_s) < self.window_s
 
     def response_bytes_bound(self, rate_bytes_per_s: float) -> float:
-        """Returns the bound that replica.fetch.response.max.bytes has to stay below at this rate."""
+        """Returns the number of bytes below which replica.fetch.response.max.bytes must stay at this rate."""
         return self.window_s * self._speed_bytes_per_s(rate_bytes_per_s) / self.brokers
 
     def rate_bytes_per_s_min(self) -> int | None:

@@ -1,21 +1,21 @@
 """Places the partitions of a new topic within all partition limits (KIP-578), or shows that they do not fit.
 
-A broker can take at most one replica of each of the P partitions, and no more than its limit allows. P partitions with R replicas
-each fit if and only if these capacities add up to P × R or more. There are two steps:
+Terms:
+    quota  number of the topic's replicas that a broker or a rack gets.
+    room   number of the topic's replicas that a broker can take: min(number of partitions P, what the partition limits allow).
+    level  number of replicas of one partition that a rack may have: 1 while this is enough, then 2, and so on.
 
-1. Each broker gets a quota of replicas. The quotas are as equal as the limits allow.
-2. Partition by partition, the replicas go to the brokers with the largest remaining quota. So no broker has a larger quota left
-   than there are partitions left.
+P partitions with R replicas each fit if and only if the room of all brokers adds up to P × R or more. There are two steps:
+
+1. Each broker gets a quota. The quotas are as equal as the limits allow.
+2. Partition by partition, the replicas go to the brokers with the largest remaining quota. So a broker's remaining quota never
+   exceeds the number of remaining partitions.
+
+Both steps are exact. Step 1 adds one replica at a time to the broker with the lowest quota. This reaches the highest sum, because
+each broker belongs to one rack only. Step 2 always succeeds, as Havel and Hakimi have proved for this choice.
 
 Invariant: a topic that fits is never refused. As in Kafka, replicas are on as many racks as possible; limits may require fewer
     racks.
-
-Both steps are exact. Step 1 adds one replica at a time to the broker with the fewest; this reaches the maximum, because the limits
-of brokers are nested in limits of racks. Step 2 always succeeds, as Havel and Hakimi have proved for this choice.
-
-Terms:
-    quota  number of the topic's replicas that a broker or a rack gets.
-    level  number of replicas of one partition that a rack may have: 1 while this is enough, then 2, and so on.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def place(
 
 
 def _known_racks(racks: Mapping[int, str | None]) -> dict[int, str]:
-    """Returns the rack of each broker; one common rack for all if the rack of a broker is unknown."""
+    """Returns the rack of each broker; one common rack for all brokers if the rack of any broker is unknown."""
     known = {broker: rack for broker, rack in racks.items() if rack is not None}
     return known if len(known) == len(racks) else dict.fromkeys(racks, "")
 
@@ -84,7 +84,7 @@ def _broker_quotas(
     remaining, level = request.replicas, 0
     while remaining:
         level += 1
-        # The first broker has the lowest quota, and of several such brokers the fewest partitions.
+        # The heap's first broker has the lowest quota so far. Of equal quotas it has the fewest partitions.
         heap = [(quota[b], counts.on_broker(b), b) for b in rack_of if quota[b] < room[b]]
         heapq.heapify(heap)
         while heap and remaining:
@@ -112,7 +112,7 @@ def _assign(
     for broker, rack in sorted(rack_of.items()):
         brokers_by_rack.setdefault(rack, []).append(broker)
     totals = {rack: sum(quota[b] for b in brokers) for rack, brokers in brokers_by_rack.items()}
-    # Each rack gets ``base`` replicas of every partition, and one more of as many partitions as it has ``extra`` replicas left.
+    # Each rack gets ``base`` replicas of every partition. A rack also gets one more replica of ``extra`` of the partitions.
     base = {rack: total // request.partitions for rack, total in totals.items()}
     extra = {rack: total % request.partitions for rack, total in totals.items()}
     extra_racks_count = request.replication - sum(base.values())
@@ -145,8 +145,8 @@ def _choose_broker(
 ) -> int:
     """Returns the broker with the largest remaining quota.
 
-    A tie goes to the broker that shares the fewest partitions with ``chosen``. So if a broker fails, its load is spread over many
-    other brokers.
+    Of several such brokers, returns the one that shares the fewest partitions with ``chosen``. So if a broker fails, many other
+    brokers share its load.
     """
     free = [b for b in brokers if b not in chosen]
     largest = max(remaining[b] for b in free)
@@ -155,7 +155,7 @@ def _choose_broker(
 
 
 def _with_leader(chosen: Sequence[int], leads: dict[int, int], broker_totals: Mapping[int, int]) -> tuple[int, ...]:
-    """Returns the replicas, led by the broker that leads the smallest share of its replicas."""
+    """Returns the replicas. The first, the preferred leader, is the broker that leads the smallest share of its replicas so far."""
     order = sorted(chosen, key=lambda b: (leads[b] / broker_totals[b], b))
     leads[order[0]] += 1
     return tuple(order)

@@ -1,7 +1,7 @@
-"""Reads the JSON files of kafka-reassign-partitions strictly: the target assignment (plan) and the current one.
+"""Reads the JSON files of kafka-reassign-partitions strictly: the target assignment (plan) and the current assignment.
 
-Kafka's tool ignores unknown keys, so it reads a partition with a misspelt ``replicas`` as one without replicas. This module reports
-all faults at once, each with its line and key.
+Kafka's tool ignores unknown keys. If ``replicas`` is misspelt, the tool reads a partition without replicas. This module instead
+reports all faults at once, each with its line and key.
 
 Terms:
     plan     ``{"version": 1, "partitions": [{"topic", "partition", "replicas", "log_dirs"?}], "cordon"?}``: the target. ``cordon``
@@ -130,7 +130,7 @@ def _current_partition(entry: Mapping[str, Any]) -> CurrentPartition:
         entry["topic"],
         entry["partition"],
         tuple(replicas),
-        # Without these two keys the partition counts as healthy: the preferred replica leads, and all are in sync.
+        # Without ``leader`` the preferred replica counts as the leader. Without ``isr`` all replicas count as in sync.
         leader=entry.get("leader", replicas[0]),
         isr=tuple(entry.get("isr", replicas)),
         size_bytes=entry.get("size_bytes"),

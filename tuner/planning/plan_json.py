@@ -34,7 +34,7 @@ class _Fault:
 
 
 class Faults:
-    """Collects faults and raises them together, in the order of the file. To save time, lines are found only for faults shown."""
+    """Collects faults and raises them together, in the order of the file. It looks up only the lines of shown faults."""
 
     def __init__(self, text: str, name: str) -> None:
         self._text = text
@@ -145,7 +145,7 @@ def read_entries(body: Mapping[str, Any], keys: tuple[str, ...], faults: Faults)
 
 
 def _is_plain(entry: Mapping[str, Any]) -> bool:
-    """Returns whether an entry has only the three common keys and no fault. It is fast, and saves most entries a slow check."""
+    """Returns whether an entry has only the three common keys and no fault. This check is fast, and enough for most entries."""
     if entry.keys() != _PLAIN_KEYS:
         return False
     replicas = entry["replicas"]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from streaming.shared.contract import STEP_S, BrokerProfile, LoadForecast
 from tuner.core.forecast import forecast_at
 
-WINDOW_H = 4  # A window of hours ignores a single quiet hour between busy ones.
+WINDOW_H = 4  # The mean over several hours, so that a single quiet hour between busy hours is not chosen.
 _WITHIN_H = 24
 _HOUR_MS = STEP_S * 1000
 # Windows whose loads differ by no more than this are equally quiet; the earliest of them is the best.
@@ -20,10 +20,10 @@ class QuietHours:
     """The quietest window of ``WINDOW_H`` hours that begins within a day.
 
     Attributes:
-        start_ms: epoch; the current time, or the start of an hour.
-        client_bytes_per_s: mean traffic of all clients in the window, received and sent.
-        client_bytes_per_s_now: the same for a window that begins now.
-        client_bytes_per_s_max: the same for the busiest window.
+        start_ms: start of the quietest window (epoch): the current time, or the start of an hour.
+        client_bytes_per_s: mean traffic of all clients in the quietest window, received and sent.
+        client_bytes_per_s_now: mean traffic in the window that begins now.
+        client_bytes_per_s_max: mean traffic in the busiest window.
     """
 
     start_ms: int

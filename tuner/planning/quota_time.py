@@ -1,13 +1,13 @@
 """Simulates how long creating or deleting many topics takes under a mutation quota, and how long other requests wait meanwhile.
 
-The active controller handles requests one after the other. A large burst of creations is a queue of minutes, and an election or a
-heartbeat that arrives later waits at its end. A quota admits only one burst at once, and the rest at the rate of the quota. If the
-controller is faster than this rate, the queue is never longer than the burst.
+The active controller handles requests one after the other. A large number of creations makes a queue of minutes, and an election or
+a heartbeat that arrives later waits at the end of this queue. A quota admits one full token bucket at once, and the rest at the
+rate of the quota. If the controller is faster than this rate, the queue is never longer than one full bucket.
 
-Each topic is simulated: it is requested, admitted when its tenant's token bucket has no debt (KIP-599, strict), and handled after
-all topics that were admitted before. The client retries refused topics as soon as the quota allows it.
+The simulation handles topic by topic. A topic is admitted when its tenant's token bucket has no debt (KIP-599, strict). The
+controller handles it after all topics that were admitted earlier. The client retries refused topics as soon as the quota allows it.
 
-Invariant: the quota changes when work is done, but not the amount of work.
+Invariant: the quota changes the times at which the controller works, but not the amount of work.
 
 Terms:
     admitted  the token bucket lets the topic pass; the client gets the answer once the controller has handled the topic.
@@ -27,12 +27,16 @@ _STEPS = 45  # Number of bisections; enough for nine digits, even for small rate
 
 @dataclass(frozen=True, slots=True)
 class Creation:
-    """Topics that one tenant creates (or deletes: quota and work are the same)."""
+    """Topics that one tenant creates or deletes; the quota and the controller's work are the same for both.
+
+    Attributes:
+        requests_per_s: None: the tenant sends all requests at once.
+    """
 
     topics: int
     partitions_per_topic: int
     topics_per_request: int = 1
-    requests_per_s: float | None = None  # None: all at once.
+    requests_per_s: float | None = None
 
     def __post_init__(self) -> None:
         assert min(self.topics, self.partitions_per_topic, self.topics_per_request) > 0
@@ -51,8 +55,8 @@ class QuotaTimeline:
         admitted_s: when the last topic is admitted.
         done_s: when the controller has handled all topics.
         at_once: number of topics admitted before the first refusal.
-        throttled_s: total time that the quota delayed the client.
-        wait_s_max: longest wait of any other request for the controller.
+        throttled_s: time for which the quota delayed the client.
+        wait_s_max: longest wait of a request of another client for the controller.
         work_s: the controller's work for all topics.
     """
 
@@ -72,7 +76,7 @@ def simulate_creation(creation: Creation, quota: MutationQuota | None, cost: Con
     """Simulates one tenant with a full token bucket and an otherwise idle controller.
 
     Args:
-        quota: None: the tenant has none.
+        quota: the tenant's quota; None: the tenant has no quota.
     """
     now_s = throttled_s = wait_s_max = 0.0
     free_at_s = 0.0  # When the controller has handled all topics admitted so far.
@@ -112,22 +116,22 @@ def steady_busy_ratio(creation: Creation, quota: MutationQuota, cost: Controller
 def rate_per_s_max(
     creation: Creation, cost: ControllerCost, wait_s_max: float, samples: int, window_s: float
 ) -> float | None:
-    """Returns the largest quota (per s) under which no other request waits longer than ``wait_s_max``.
+    """Returns the largest quota (partitions/s) under which no request of another client waits longer than ``wait_s_max``.
 
-    The result is None if a single topic already takes longer.
+    Returns None if a request waits longer than ``wait_s_max`` even while the controller handles a single topic.
     """
 
-    def waits_s(rate_per_s: float) -> float:
+    def longest_wait_s(rate_per_s: float) -> float:
         return simulate_creation(creation, MutationQuota(rate_per_s, samples, window_s), cost).wait_s_max
 
     low, high = 0.0, float(creation.partitions)
-    if waits_s(1e-6) > wait_s_max:  # At this rate the controller handles each topic alone.
+    if longest_wait_s(1e-6) > wait_s_max:  # At this rate the queue never has more than one topic.
         return None
-    if waits_s(high) <= wait_s_max:
-        return high  # The bucket of such a quota holds all partitions at once, so a larger quota changes nothing.
+    if longest_wait_s(high) <= wait_s_max:
+        return high  # A bucket of this quota holds all partitions at once, so a larger quota changes nothing.
     for _ in range(_STEPS):
         middle = (low + high) / 2
-        if waits_s(middle) <= wait_s_max:
+        if longest_wait_s(middle) <= wait_s_max:
             low = middle
         else:
             high = middle

@@ -1,13 +1,14 @@
 """Balances the loads of brokers by moving as few bytes as possible.
 
-Each move takes a replica from a broker above the mean to a broker below it. It takes the largest replica that is at most as large
-as the first broker's surplus and the second broker's gap to the mean. If there is none, it takes the smallest replica that still
-makes the two loads more equal.
+Terms:
+    load   the bytes that a broker holds, or the number of its replicas if no partition has any bytes.
+    giver  a broker with a load above the mean, from which a replica moves.
+    taker  a broker with a load below the mean, to which a replica moves.
+
+Each move takes the largest replica that is at most as large as the giver's surplus over the mean and the taker's gap to the mean.
+If no replica is small enough, the move takes the smallest replica that still makes the two loads more equal.
 
 Invariant: each partition moves at most once, and each move makes two loads more equal, so the search ends.
-
-Terms:
-    load  the bytes that a broker holds, or the number of its replicas if no partition has any bytes.
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ def balance_loads(
 
     Args:
         givers, takers: brokers that are alive; a broker may be in both.
-        tolerance: takers end at most this share of the mean below the mean.
-        limits_givers: givers likewise end at most this share above the mean; False: moves stop once the takers are filled.
+        tolerance: the load of a taker ends at (1 − tolerance) × mean or higher, if moves of whole replicas allow it.
+        limits_givers: the load of a giver also ends at (1 + tolerance) × mean or lower; False: moves end once the takers are
+            filled.
     """
     balance = _Balance(loads)
     active = set(givers)
@@ -60,7 +62,7 @@ class _Balance:
         self._loads = loads
         self._by_bytes = any(loads.held_bytes[b] > 0 for b in loads.alive)
         self._moved_partitions: set[TopicPartition] = set()
-        # Replicas on brokers that are down are left out: they come back.
+        # Replicas on brokers that are down are left out, because these brokers will come back.
         self.load = dict.fromkeys(loads.alive, 0.0)
         self._replicas_on: dict[int, list[TopicPartition]] = {b: [] for b in loads.alive}
         for key in sorted(loads.partitions, key=lambda k: (-self._weight(k), k)):
@@ -85,7 +87,7 @@ class _Balance:
     def _first_allowed(
         self, keys: Iterable[TopicPartition], giver: int, taker: int, gap: float
     ) -> TopicPartition | None:
-        """Returns the first replica that may move and is smaller than ``gap``: a larger one would not make the loads more equal."""
+        """Returns the first replica that may move and is smaller than ``gap``. A larger replica would only swap giver and taker."""
         loads = self._loads
         for key in keys:
             if key in self._moved_partitions or not 0 < self._weight(key) < gap:

@@ -1,8 +1,8 @@
-"""The forecast of what one side can copy, hour by hour, under the rules of a plan's forecast (copy_rates.py).
+"""Forecasts the surplus of one side hour by hour: the rate at which it can copy. The rules are those of copy_rates.py.
 
-    surplus = what the ceiling and the clients leave − steady-state replication
+    surplus = throttle that the ceiling, the clients and the capacity allow − steady-state replication (W)
 
-A tuner computes a few sides per second, so no arrays are needed.
+A tuner computes only a few sides per second, so this module works without arrays.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tuner.planning.copy_forecast import CopyLimits, KnownCapacity
 _STEP_MS = STEP_S * 1000
 # The forecast reaches a week ahead.
 AHEAD_MS_MAX = 7 * 24 * _STEP_MS
-# As in the control law, a side gets at least this multiple of W.
+# The throttle of a side is at least this multiple of W, as in the control law.
 _MIN_RATE_OVER_STEADY_STATE = 1.2
 
 
@@ -46,7 +46,7 @@ class SideForecast:
         Args:
             steady_state_bytes_per_s: W now.
             profile: the usable profile of the broker; None: its load is assumed to stay constant.
-            capacity: of this side; None: not known, so only the ceiling limits.
+            capacity: of this side; None: not known, so only the ceiling limits the throttle.
         """
         leads = side is Side.LEADER
         self._capacity, self._limits, self._now_ms = capacity, limits, now_ms

@@ -6,8 +6,9 @@ Each side copies its bytes B at the forecast rate (copy_rates.py), and the plan 
 
 With a constant load, the time is B ÷ (q − W), as in tuner/core/drain_time.py.
 
-An earlier start never ends later, so the earliest end is no reason to wait. The best start has the shortest move: clients and the
-cluster are disturbed for the shortest time. If several starts are nearly equal, the earliest of them is the best.
+A plan that starts earlier never ends later than one that starts later. So the best start is not the one with the earliest end, but
+the one with the shortest move, because the move then disturbs clients for the shortest time. Of nearly equal starts, the earliest
+is the best.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _CANDIDATES_WITHIN_MS = 24 * 3600 * 1000
 # Starts whose moves differ by no more than this are equally good.
 _NEARLY_RATIO = 1.05
 _EQUAL_DURATIONS_MS = 1_000  # Rounding.
-# Forecasts reach this far. A longer move is reported as one without an end.
+# Forecasts cover this time. For a longer move no end is reported.
 MOVE_S_MAX = 7 * 86_400
 START_AHEAD_S_MAX = 7 * 86_400
 
@@ -48,10 +49,10 @@ class StartEstimate:
     """The estimate for one start. All times are epoch ms.
 
     Attributes:
-        end_ms: None: the move does not end within ``MOVE_S_MAX``.
-        end_low_ms: the end if every hour has a lower load, by the mean error of such forecasts.
-        end_high_ms: the same for a higher load. Each is None under the same condition as ``end_ms``.
-        binding: None: nothing is copied.
+        end_ms: the end with the expected load; None: the move does not end within ``MOVE_S_MAX``.
+        end_low_ms: the end if the load of each hour is lower than the forecast, by the forecast's mean error; or None.
+        end_high_ms: the end if the load of each hour is higher than the forecast, by the forecast's mean error; or None.
+        binding: the slowest side and its slowest period; None: nothing is copied.
     """
 
     start_ms: int
@@ -100,7 +101,7 @@ class MoveForecast:
         """Returns the estimate for a start between now and ``START_AHEAD_S_MAX`` later.
 
         Args:
-            case: ``PRESENT`` assumes that the current load stays.
+            case: the assumed load. ``PRESENT`` assumes that the load does not change.
         """
         slowest, end_ms = self._slowest(start_ms, case)
         low_ms = high_ms = end_ms
@@ -119,7 +120,7 @@ class MoveForecast:
         return [self.now_ms, *range(first, self.now_ms + _CANDIDATES_WITHIN_MS + 1, _CANDIDATES_EVERY_MS)]
 
     def best_start_ms(self) -> int:
-        """Returns the earliest start whose move takes hardly longer than the shortest one; the current time if no move ends."""
+        """Returns the earliest start whose move takes hardly longer than the shortest move; the current time if no move ends."""
         ending_ms = {start_ms: ms for start_ms, ms in self._durations_ms.items() if ms is not None}
         if not ending_ms:
             return self.now_ms
@@ -141,7 +142,7 @@ class MoveForecast:
         return {start_ms: None if end_ms is None else end_ms - start_ms for start_ms, end_ms in ends_ms.items()}
 
     def _slowest(self, start_ms: int, case: LoadCase) -> tuple[BrokerSide | None, int | None]:
-        """Returns the side that ends last, and its end; an end of None: it does not end within ``MOVE_S_MAX``."""
+        """Returns the side that ends last, and its end; the end is None if the side does not end within ``MOVE_S_MAX``."""
         slowest: BrokerSide | None = None
         latest_ms = start_ms
         ends_ms = self._rates_of(case).ends_ms(self._remaining_bytes, start_ms, start_ms + 1000 * MOVE_S_MAX)

@@ -1,11 +1,12 @@
 """Estimates how long a plan really takes, from its lower bound T* (fluid_bound.py) and the limits on concurrency.
 
-T* does not consider how many partitions may be copied at once. If the operator allows only a few, a copy is limited by the slower
-of its two brokers, and the slowest side of the plan has to wait for slots. So the estimate is the larger of two times: T*, and the
-sum of the times of all copies, divided by the number of copies at once. A small overhead is added for the start and end of steps.
+T* does not consider how many partitions may be copied at once. With few copies at once, each copy is limited by the slower of its
+two brokers, and the slowest side of the plan is idle while it waits for a slot. So the estimate is
 
-The overhead is measured (docs/explanation/performance.md). The real time may be longer, because rates go down when producers
-suffer.
+    max(T*, sum of the times of all copies ÷ copies at once) × overhead + time for start and end
+
+The overhead is measured (docs/explanation/performance.md). The real time may be longer, because the tuner lowers rates when the
+latency of producers is too high.
 """
 
 from __future__ import annotations

@@ -131,7 +131,7 @@ class CalibrationRun:
             raise CalibrationEnded(_error_text(result.error))
         if is_measured:
             self._judge(kind, planned.size, rate_per_s, done, result, verdicts)
-        self._settle(is_exceeded=bool(verdicts) or (is_measured and self.steps[-1].exceeded))
+        self._settle(is_exceeded=bool(verdicts) or (is_measured and self.steps[-1].failed))
         return done
 
     def _judge(
@@ -208,7 +208,7 @@ def step_text(step: StepResult) -> str:
         verdict = "exceeds the objective" + (", stopped" if step.was_stopped else "")
     elif step.is_unmeasured:
         verdict = "not measured, counts as exceeded"
-    elif step.exceeded:
+    elif step.failed:
         verdict = f"the requests did not keep up: {step.achieved_per_s:.3g}/s"
     else:
         verdict = "kept"

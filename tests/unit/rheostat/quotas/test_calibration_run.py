@@ -104,15 +104,15 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 def test_kept_steps_complete_the_run_and_leave_no_topic() -> None:
     run, topics = run_of(Guard(LOW))
     assert run.run() is None
-    assert not any(step.exceeded for step in run.steps)
+    assert not any(step.failed for step in run.steps)
     assert topics.possible == set()
 
 
-def test_step_without_pressure_is_exceeded_and_must_be_measured_again() -> None:
+def test_step_without_pressure_has_failed_and_must_be_measured_again() -> None:
     run, _ = run_of(Guard(None, None, None, LOW))
     run.run()
-    assert (run.steps[0].exceeded, run.steps[0].pressure) == (True, None)
-    assert not run.steps[1].exceeded
+    assert (run.steps[0].failed, run.steps[0].pressure) == (True, None)
+    assert not run.steps[1].failed
 
 
 def test_exceeded_step_without_recovery_measured_ends_the_run(clock: Clock) -> None:

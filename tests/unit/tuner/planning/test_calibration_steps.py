@@ -64,11 +64,11 @@ def test_noise_of_twenty_percent_leaves_estimate_near(seed: int) -> None:
 
 def test_rate_that_was_kept_is_repeated_once() -> None:
     steps, _ = calibrate({CREATE: 70.0, ADD: 70.0, DELETE: 70.0})
-    kept = [s.rate_per_s for s in steps if s.kind is CREATE and not s.exceeded]
+    kept = [s.rate_per_s for s in steps if s.kind is CREATE and not s.failed]
     assert kept.count(max(kept)) == 2
 
 
-def test_rate_that_was_exceeded_by_chance_is_tried_again() -> None:
+def test_rate_that_failed_by_chance_is_tried_again() -> None:
     steps = [step(5, 2.0), step(2.5, 0.1), *(step(rate, 0.1) for rate in (3.5, 4.2, 4.2))]
     assert next_rate_per_s(steps, CREATE, 1, BOUNDS) == 5
     assert next_rate_per_s([*steps, step(5, 0.1)], CREATE, 1, BOUNDS) == 10, "the search goes on above"
@@ -89,7 +89,7 @@ def test_round_keeps_partitions_bound_and_runs_no_unproven_rate(partitions_max: 
         assert planned.topics * planned.size * grown <= partitions_max
         for kind in set(planned.rates_per_s) - planned.measured:
             assert planned.rates_per_s[kind] <= max(
-                (s.rate_per_s for s in steps if (s.kind, s.size) == (kind, planned.size) and not s.exceeded),
+                (s.rate_per_s for s in steps if (s.kind, s.size) == (kind, planned.size) and not s.failed),
                 default=bounds.first_rate_per_s(planned.size),
             )
     endless = next(e for e in estimate_rates(steps) if e.kind is ADD)
@@ -112,7 +112,7 @@ def test_requests_that_do_not_keep_up_end_the_search_at_what_was_achieved() -> N
     assert estimate.limited_by == "the requests did not keep up with the rate"
 
 
-def test_stopped_step_counts_as_exceeded_whatever_its_pressure() -> None:
+def test_stopped_step_counts_as_failed_whatever_its_pressure() -> None:
     stopped = StepResult(CREATE, 1, 40, 40, 2.0, None, "", was_stopped=True)
     assert next_rate_per_s([step(20, 0.4), stopped], CREATE, 1, BOUNDS) == pytest.approx(800**0.5)
 
@@ -126,7 +126,7 @@ def test_step_without_measurement_is_never_kept() -> None:
     assert estimate.rate_per_s == pytest.approx(800**0.5)
 
 
-def test_unmeasured_work_runs_at_half_of_a_rate_that_was_exceeded() -> None:
+def test_unmeasured_work_runs_at_half_of_a_rate_that_failed() -> None:
     assert safe_rate_per_s([], DELETE, 1, BOUNDS) == 5.0
     assert safe_rate_per_s([step(5, 3.0, DELETE)], DELETE, 1, BOUNDS) == 2.5
     assert safe_rate_per_s([step(20, 0.5, DELETE)], DELETE, 1, BOUNDS) == 20
