@@ -29,7 +29,7 @@ def expert_forecasts(values: ValueRing, day_means: ValueRing, horizon_h: int, ta
     Args:
         day_means: by hour, the mean of the 24 hours that end with it.
         horizon_h: how many hours before its target the forecast is made.
-        target_h: the hour to forecast, counted from the newest hour of ``values``: 0 for the newest one, 1 for the next.
+        target_h: the hour to forecast, counted from the newest hour of ``values``: 0 is the newest hour, 1 is the next hour.
     """
     made_before = horizon_h - target_h
     day_before = DAY_H * -(-horizon_h // DAY_H) - target_h

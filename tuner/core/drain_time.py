@@ -1,16 +1,17 @@
 """Computes how long a move takes at a rate, and which rate meets a deadline (after KIP-73).
 
-The KIP says MoveTime = bytes to move ÷ (quota − max BytesInPerSec). More precisely: in-sync followers of a throttled partition use
-the leader's quota too. With W the steady-state replication (bytes/s) of a side and B the bytes that it still has to copy:
+    B  bytes that a side still has to copy
+    W  steady-state replication of the side: the part of its throttle that the replication of new writes uses (bytes/s)
+    q  throttle of the side (bytes/s)
 
-    a side drains q − W bytes/s, so it ends only if q > W, and B bytes take B ÷ (q − W)
-    the rate that takes T seconds is W + B ÷ T
-    T* = max over all sides of B ÷ (q_max − W)      no schedule is faster
+    the side ends only if q > W, after B ÷ (q − W) seconds
+    the throttle that ends the side in T seconds is W + B ÷ T
+    T* = max over all sides of B ÷ (q_max − W); no order of the copies is faster
 
-KIP-73's own formula is the same with the whole cluster as a single side.
+KIP-73 has the same formula for the whole cluster as one side: MoveTime = bytes to move ÷ (quota − max BytesInPerSec). This module
+is more precise, because W also has the bytes of in-sync followers, which use the leader's quota too.
 
-Invariant: a time and the rate computed for it agree: at that rate no side takes longer, and at 1 byte/s less some side takes
-    longer.
+Invariant: at the rate that is computed for a time no side takes longer than this time; at 1 byte/s less some side takes longer.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def drain_s(load: SideLoad, rate_bytes_per_s: float) -> float | None:
 
 
 def fluid_optimum_s(loads: Iterable[SideLoad], rate_bytes_per_s_max: float) -> float | None:
-    """Returns T*, the shortest time (s) in which all sides can end; None if one of them never ends."""
+    """Returns T*, the shortest time (s) in which all sides can end; None if a side never ends."""
     times = [drain_s(load, rate_bytes_per_s_max) for load in loads]
     if any(t is None for t in times):
         return None
@@ -65,7 +66,7 @@ class RateVerdict(StrEnum):
     """Whether a rate meets the given limits."""
 
     ENDS = "ends"  # Within all given limits.
-    TOO_SLOW = "too_slow"  # The move ends, but late: either the maximum rate or the time has to be raised.
+    TOO_SLOW = "too_slow"  # The move ends, but after the maximum time. The operator must raise the maximum rate or the time.
     NEVER_ENDS = "never_ends"  # The maximum rate is below W, so only a higher rate helps.
 
 
@@ -76,8 +77,8 @@ class RateEstimate(Generic[K]):
     Attributes:
         rate_bytes_per_s_min: the smallest rate at which every side ends.
         steady_state_side: the side that determines ``rate_bytes_per_s_min``.
-        rate_bytes_per_s: the rate to set: the smallest that meets the limits, else the highest allowed.
-        time_s: duration at ``rate_bytes_per_s``; the shortest possible one if the verdict is "too slow".
+        rate_bytes_per_s: the rate to set: the smallest rate that meets the limits, else the maximum rate.
+        time_s: duration of the move at ``rate_bytes_per_s``.
         slowest_side: the side that takes ``time_s``.
         rate_bytes_per_s_needed: the rate that the requested time needs.
     """
@@ -98,7 +99,7 @@ def estimate_rate(
 
     Args:
         loads: at least one side.
-        rate_bytes_per_s_max: maximum rate; None: no limit. Without a maximum time it is the rate itself.
+        rate_bytes_per_s_max: maximum rate; None: no limit. If ``time_s_max`` is None, this is the rate to set.
         time_s_max: maximum duration, above 0; None: no limit.
     """
     steady_state_side = max(loads, key=lambda side: loads[side].steady_state_bytes_per_s)

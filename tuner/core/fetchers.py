@@ -2,12 +2,13 @@
 
     thread = abs(31 × hash(topic) + partition) mod num.replica.fetchers      (AbstractFetcherManager.getFetcherId)
 
-A broker has up to num.replica.fetchers threads for each leader it follows. So a thread is identified by three numbers: follower,
+A broker has up to num.replica.fetchers threads for each leader that it follows. So three numbers identify a thread: follower,
 leader, thread. The hash and the sum are 32-bit integers that wrap around; abs of the smallest integer is 0 (Utils.abs). The
 formula is unchanged in Kafka 4.2.
 
-LINE's engineers found that with round-robin placement the numbers of the partitions that a follower copies from a leader often
-share a factor with the number of threads; then few of the threads copy all these partitions.
+LINE's engineers found a disadvantage of round-robin placement. The partitions that a follower copies from one leader often have
+numbers with a common difference, such as 0, 4, 8. If this difference and the number of threads have a common factor, only a few
+threads copy all these partitions.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Reads forecasts from the profile of a broker, and judges whether a profile may be used.
+"""Reads forecasts from the profile of a broker, and decides whether a profile may be used.
 
-A profile comes from a topic that others may write to. So a profile is used only while it is recent and based on at least a day of
-history. A decision that uses a profile keeps its own limits, such as the ceiling.
+A profile comes from a topic to which other clients may write. So the tuner uses a profile only while it is recent, and only if at
+least a day of history is behind it. A decision that uses a profile still keeps its own limits, such as the ceiling.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def forecast_at(forecast: LoadForecast, start_ms: int, at_ms: int) -> float | No
 def filled_values(forecast: LoadForecast) -> list[float]:
     """Returns the forecast (bytes/s) by step; empty if it has no value at all.
 
-    An unknown hour gets the value of the hour before it, or else of the next known one.
+    An unknown hour gets the value of the last known hour before it, or (at the beginning) of the first known hour.
     """
     last = next((value for value in forecast.bytes_per_s if value is not None), None)
     values: list[float] = []
@@ -71,7 +71,7 @@ def step_of(steps: int, start_ms: int, at_ms: int) -> int:
 def forecast_error(forecast: LoadForecast, ahead_s: float) -> float | None:
     """Returns the mean absolute error (bytes/s) of forecasts that were made ``ahead_s`` before their hour; None: not measured.
 
-    Between two horizons it is the error of the longer one, and beyond the last horizon the error of the last one.
+    Between two horizons the result is the error of the longer horizon. Beyond the last horizon it is the error of the last horizon.
     """
     known = [(h, e) for h, e in zip(HORIZONS_H, forecast.error_bytes_per_s, strict=False) if e is not None]
     longer = (error for hours, error in known if hours * 3600 >= ahead_s)

@@ -1,4 +1,4 @@
-"""The latency limit of a broker's clients, and its source."""
+"""Defines the latency limit of a broker's clients, and the source of the limit."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from enum import StrEnum
 
 from tuner.core.value import value
 
-# The baseline is limited to this share of a limit in the settings: in a smaller range every variation of the p99 would look like a
-# rise.
+# If the limit comes from the settings, the baseline counts as at most this share of the limit. With a baseline close to the limit,
+# every variation of the p99 would look like a rise.
 _FLOOR_RATIO_MAX = 2 / 3
 
 
@@ -15,10 +15,10 @@ class LatencySource(StrEnum):
     SETTINGS = "settings"  # objective.latency_ms
     BASELINE = "baseline"  # The broker's p99 while it copied no replicas.
     HISTORY = "history"  # The same p99, from the history of the last weeks (`rheostat learn`).
-    MOVE = "move"  # A low p99 since the first measurement during the move, because nothing was measured before.
+    MOVE = "move"  # A low p99 during the move, because the p99 was not measured before the move.
 
 
-# When the value that a limit follows from was measured.
+# When the baseline was measured from which a limit is derived.
 WHEN_MEASURED = {
     LatencySource.BASELINE: "without copies",
     LatencySource.HISTORY: "without copies at this hour, according to the history",
@@ -31,8 +31,8 @@ class LatencyLimit:
     """The highest p99 of produce requests on one broker.
 
     Attributes:
-        p99_ms_max: in ms.
-        baseline_ms: the p99 without copies, if it is known; with ``MOVE`` a low p99 since the move was first measured.
+        p99_ms_max: the limit, in ms.
+        baseline_ms: the p99 without copies; with the source ``MOVE`` a low p99 during the move; None: not known.
     """
 
     p99_ms_max: float

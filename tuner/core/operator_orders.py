@@ -1,6 +1,6 @@
-"""Operator orders to the tuner: pause, release everything, or override one throttle for a while.
+"""Defines the operator's orders to the tuner: pause, release everything, or override one throttle for a while.
 
-Orders are a state, not a sequence. Only the newest state applies, also to a tuner that starts later.
+Orders are a state, not a sequence of commands. Only the newest state applies, also to a tuner that starts later.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class Pause:
 
     Attributes:
         by: the operator and the time of the order, as text.
-        released: the tuner also takes back every managed throttle.
+        released: the tuner also restores or removes every managed throttle.
     """
 
     since_ms: int
@@ -59,13 +59,13 @@ class QuotaTrialKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class QuotaTrial:
-    """The last trial with mutation quotas that an operator ran. The command makes and removes all changes; the tuner makes none.
+    """The last trial with mutation quotas that an operator ran. The command makes and removes all changes, not the tuner.
 
     Attributes:
-        at_ms: when the operator confirmed it.
-        until_ms: the time by which it has cleaned up, unless it was killed; after a normal end, the time of this end.
+        at_ms: when the operator confirmed the trial.
+        until_ms: while the trial runs, the time by which the command has removed its changes at the latest; afterwards its end.
         by: the operator, as text.
-        total_per_s: the total rate that a calibration has found, in partitions/s; None: it has not ended, or found none.
+        total_per_s: the total rate that a calibration proposes, in partitions/s; None: it has not ended, or proposes none.
     """
 
     kind: QuotaTrialKind
@@ -80,8 +80,8 @@ class Orders:
     """All orders in force.
 
     Attributes:
-        at_ms: time of the newest order. A tuner acknowledges an order with this number.
-        resumed_at_ms: at this time an operator ended all earlier holds for externally changed values.
+        at_ms: time of the newest order. A tuner acknowledges an order by recording this time.
+        resumed_at_ms: when an operator last ordered ``resume``, which ends all earlier holds for externally changed values.
         by: the operator of the newest order.
         cleared: the last removal of throttles by `rheostat throttles clear`; the tuner only records it in its journal.
         trials: the last trial of each kind; the tuner only records them in its journal.

@@ -1,6 +1,7 @@
-"""Compares the replicas that brokers host, as their signals report them, with the limits of KIP-578. For display and alerts.
+"""Compares the number of replicas that brokers report in their signals with the limits of KIP-578, for display and alerts.
 
-A broker's signal also counts internal topics, which KIP-578 leaves out. The caller knows their replicas from the cluster itself.
+A broker's signal also counts internal topics, which KIP-578 leaves out. The caller reads the replicas of internal topics from the
+cluster, so that they can be subtracted.
 """
 
 from __future__ import annotations
@@ -42,9 +43,9 @@ def partition_fills(
     """Returns the fill of the cluster, then of each broker by id; empty if no signal has a partition count.
 
     Args:
-        brokers: the newest signal of each broker. Old signals count for the cluster only.
-        age_s_max: maximum age of a signal, for a broker's own fill.
-        internal: the partitions that do not count.
+        brokers: the newest signal of each broker.
+        age_s_max: a broker with an older signal has no fill of its own. It still counts for the cluster.
+        internal: the partitions that are subtracted.
     """
     counted = {
         b: internal.subtract_replicas(b, s.partitions) for b, s in sorted(brokers.items()) if s.partitions is not None

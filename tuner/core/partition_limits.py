@@ -1,13 +1,13 @@
 """Limits on the number of partitions of a broker and of the cluster (KIP-578), and the counts to compare with them.
 
-Every partition costs a broker files, memory and fetch requests, even without writes. Beyond some number a broker is too busy to
-process even their deletion. The limits prevent such a state; they never remove existing partitions.
+Every partition costs a broker files, memory and fetch requests, even without writes. With too many partitions a broker is too busy
+even to delete partitions. The limits prevent this state; they never remove existing partitions.
 
 Vocabulary:
     partitions   replicas that a broker hosts, as leader or follower, without internal topics. As in the KIP, each replica of a
                  partition counts, also for the limit of the cluster.
-    excess       partitions above a limit. They keep working; the broker or the cluster gets no more.
-    headroom     partitions that may be added. Both limits apply, so the stricter one counts.
+    excess       partitions above a limit. They keep working, but the broker or the cluster gets no further partitions.
+    headroom     partitions that may still be added below a limit.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ WARN_SHARE = 0.8
 
 
 def limit_or_none(limit: int) -> int | None:
-    """Returns the limit, or None if none is set: the default of 2⁶³ − 1, also after something was subtracted from it."""
+    """Returns the limit, or None if no limit is set. Half of ``UNLIMITED`` or more counts as no limit."""
     return None if limit >= UNLIMITED // 2 else limit
 
 
@@ -49,7 +49,7 @@ class PartitionLimits:
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """Published recommendations. They depend on the hardware of the brokers."""
+    """Published recommendations for the limits. The right limits depend on the hardware of the brokers."""
 
     limits: PartitionLimits
     source: str
@@ -112,7 +112,11 @@ NO_INTERNAL = InternalPartitions()
 
 
 def count_internal(replicas: Iterable[tuple[tuple[str, int], Iterable[int]]]) -> InternalPartitions:
-    """Returns the partitions of internal topics; the argument is that of ``count_partitions``."""
+    """Returns the partitions of internal topics.
+
+    Args:
+        replicas: as for ``count_partitions``.
+    """
     partitions, by_broker = 0, dict[int, int]()
     for (topic, _), hosts in replicas:
         if topic in INTERNAL_TOPICS:
@@ -128,7 +132,7 @@ def count_partitions(
     """Returns the number of partitions on each broker.
 
     Args:
-        replicas: replicas of each (topic, partition), including those being added or removed: brokers host both.
+        replicas: replicas of each (topic, partition), including replicas that are being added or removed.
         brokers: brokers that are alive. A broker without partitions is counted with 0.
     """
     counts = dict.fromkeys(brokers, 0)
@@ -142,9 +146,9 @@ def count_partitions(
 def brokers_above_limit(before: PartitionCounts, added: Mapping[int, int], limits: PartitionLimits) -> dict[int, int]:
     """Returns the brokers that the change takes above their limit, with the count that they would have.
 
-    A broker whose excess stays or shrinks is not returned. The limit of the cluster is not checked: the KIP allows a reassignment
-    to exceed it temporarily ("any reassignment … should work fine"). A plan that ends with more partitions than before is checked
-    against that limit as a whole, before it starts.
+    A broker that gets no partitions is not returned, even if it is above its limit. The limit of the cluster is not checked here,
+    because the KIP allows a reassignment to exceed it temporarily ("any reassignment … should work fine"). A plan that ends with
+    more partitions than before is checked against the cluster's limit before it starts.
 
     Args:
         added: change of the number of partitions, by broker; negative: removed.

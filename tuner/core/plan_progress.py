@@ -1,13 +1,15 @@
-"""Estimates when reassignments end. The page, the API, the metrics, `rheostat status` and `rheostat reassign` show this number.
+"""Estimates when reassignments end. The page, the API, the metrics, `rheostat status` and `rheostat reassign` show this estimate.
 
-    without a plan   when the slowest destination has copied its remaining bytes at its current rate
-    with plans       when the last plan has copied everything at its mean rate since its start, and not before the running moves end
+    without a plan   the end of the slowest destination, which copies its remaining bytes at its current rate
+    with plans       the end of the last plan, which copies its remaining bytes at its mean rate since its start; not before the
+                     running moves end
 
-If the forecast of the next hours differs from this hour, each time is multiplied by its side's ratio in ``Observation.eta_ratios``.
-A leader that the forecast slows down counts as well, because it may end after all destinations.
+If the load or the limits are forecast to change, the time of each side is multiplied by ``Observation.eta_ratios`` of the side. The
+time of a leader counts only if the forecast slows the leader down, because it may then end after all destinations.
 
-No end is known while a move is stalled, or while a plan is paused or cancelled. The end is also unknown at the start of a plan: the
-rate then rises from a twelfth of its final value for about fifteen seconds, so neither its mean nor its current value is of use.
+The end is not known while a move is stalled, while a plan is paused or cancelled, and for the first seconds of a plan. The rate of
+a new plan rises from a twelfth of its final value for about fifteen seconds, so neither its mean nor its current value predicts the
+end.
 """
 
 from __future__ import annotations
@@ -20,10 +22,10 @@ from streaming.shared.contract import MoveSignal, Side
 from tuner.core.cluster import BrokerSide
 
 ETA_S_MAX = 10 * 365 * 86_400.0
-# Seconds of copying at the full rate that a plan loses at its start: the tuner has to notice the plan, and half of the
-# fifteen-second ramp is lost. Without a throttle the loss is a few seconds smaller.
+# Seconds of copying at the full rate that a plan loses at its start: some seconds until the tuner notices the plan, and half of the
+# fifteen seconds in which the rate rises. Without a throttle the plan loses a few seconds less.
 START_COST_S = 10.0
-# After this time the estimate is accurate within a third.
+# No estimate is given before this time. After it, the error is at most a third.
 ESTIMATE_AFTER_S = 45.0
 
 
@@ -33,8 +35,8 @@ class Progress(NamedTuple):
     Attributes:
         total_bytes: bytes that the whole plan copies.
         copied_bytes: bytes copied so far.
-        elapsed_s: seconds since the plan was submitted or its later start, without its pauses; below 0 before the start.
-        is_advancing: the plan copies or may begin to; False while it is paused or cancelled, or its progress is unknown.
+        elapsed_s: seconds since the start of the plan, without its pauses; below 0 before a planned start.
+        is_advancing: the plan may copy; False while it is paused or cancelled, or if its progress is unknown.
     """
 
     total_bytes: float
@@ -68,7 +70,7 @@ def expected_end(
     """Returns when everything ends and when each plan ends.
 
     Args:
-        moves: the current signal of the moves onto each broker; those of leaders matter only if they have a ratio.
+        moves: the current move signals of all sides.
         stalled: whether any of these moves has stalled.
         plans: plans that have not ended, by id.
         eta_ratios: by side, as in ``Observation``.
@@ -110,9 +112,9 @@ def move_eta_s(signal: MoveSignal, eta_ratio: float = 1.0) -> float | None:
 
 
 def plan_eta_s(progress: Progress) -> float | None:
-    """Returns the seconds until a plan ends, at its mean rate without the slow start.
+    """Returns the seconds until a plan ends, at its mean rate; None: it is not advancing, has copied nothing, or has just begun.
 
-    None: the plan is not advancing, has copied nothing, or has just begun.
+    The mean rate is computed without ``START_COST_S``.
     """
     if not progress.is_advancing or progress.copied_bytes <= 0 or progress.elapsed_s < ESTIMATE_AFTER_S:
         return None

@@ -1,8 +1,12 @@
-"""Passes the next steps of plans from their executor to the tuner's cycle, and the answer back.
+"""Passes the next steps of plans from their executor to the tuner's cycle, and the cycle's answer back to the executor.
 
-A move must not begin before its throttle is set. So the executor submits its moves, the cycle sets their throttles and answers, and
-then the executor requests from Kafka the moves that the cycle has not deferred. Both run in one thread, one after the other, so
-there is no lock.
+A move must not begin before its throttle is set. So there are three steps:
+
+1. The executor submits the moves that it is about to request.
+2. The cycle sets the throttles for these moves, and answers which of the moves it defers.
+3. The executor requests the other moves from Kafka.
+
+Executor and cycle run in one thread, one after the other, so there is no lock.
 """
 
 from __future__ import annotations
@@ -19,9 +23,9 @@ class PrepareHandshake:
     Attributes:
         moves: moves that the executor is about to request.
         deferred: moves that must not begin yet, with the reason; None: no cycle has answered.
-        waiting_for_capacity: the deferred moves that only wait for others to end.
-        urgent: the moves that producers wait for.
-        last_copied_at_s: when the executor last saw a step of a plan copy through a side, on the monotonic clock of both.
+        waiting_for_capacity: the deferred moves that only wait for other moves to end.
+        urgent: the moves of partitions below min.insync.replicas, whose producers Kafka refuses.
+        last_copied_at_s: when the executor last saw a step of a plan copy through a side; monotonic time.
         step_ended: a step of a plan has ended since the last cycle, while other steps continue.
     """
 

@@ -1,4 +1,4 @@
-"""The presence report of a tuner. Every running tuner publishes one, for commands and for other tuners."""
+"""Defines the presence report, which every running tuner publishes for commands and for other tuners."""
 
 from __future__ import annotations
 
@@ -25,18 +25,19 @@ class TunerPresence:
 
     Attributes:
         holder: host and process id, ``host:pid``.
-        since_ms: when it entered this mode.
+        since_ms: when the tuner entered this mode.
         reported_at_ms: time of this report, by the clock of the broker that stored it; 0: not sent yet.
         rate_bytes_per_s_max: the ceiling per broker and side, bytes/s.
         highest_ceiling_bytes_per_s: the highest ceiling that a rule of the schedule sets at any time; None: not reported.
         rate_bytes_per_s_min: the lowest rate for a stalled move, bytes/s.
         objective_mode: mode of the latency objective; None without an objective.
-        objective_latency_ms: maximum p99 for clients, ms; None without an objective, or if it follows from each broker's baseline.
+        objective_latency_ms: maximum p99 for clients, ms; None without an objective, or if each broker has its own, from its
+            baseline.
         unthrottled_moves: "throttle" or "leave": what the tuner does with moves that have no throttle.
-        executes_plans: whether it executes plans of ``rheostat reassign``.
-        effective_leader_ratio: share of the ceiling for leader sides while a plan starts more steps.
-        page: address of its web page; empty if it has none.
-        waits_for: the reason why it does not act, or the input that it cannot read yet; empty if it has all it needs.
+        executes_plans: whether the tuner executes plans of ``rheostat reassign``.
+        effective_leader_ratio: share of the ceiling that leader sides get while a plan starts more steps.
+        page: address of the tuner's web page; empty if it has none.
+        waits_for: the reason why the tuner does not act, or the input that it cannot read yet; empty if nothing is missing.
     """
 
     holder: str

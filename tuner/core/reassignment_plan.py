@@ -1,13 +1,13 @@
-"""Records of a reassignment plan, and the cluster's current assignment to compare with it.
+"""Defines the records of a reassignment plan, and the cluster's current assignment to compare with the plan.
 
-Three sources determine what happens next: the operator's orders, the cluster's state, and the steps that the tuner has requested
-and not yet seen end. Only the last are the tuner's own, so a tuner that is killed at any point resumes from the three.
+Three inputs determine what the executor does next: the operator's orders, the cluster's state, and the steps that the tuner has
+requested but has not seen end. All three are stored outside the tuner, so a new tuner continues after the old one was killed.
 
 Vocabulary:
     plan        an operator's order: partitions with their target and their original replicas, for a rollback.
     step        one request to AlterPartitionReassignments: an intermediate target (KIP-435).
     requested   a step that is recorded as requested and has not been seen to end.
-    goal        where a partition goes now: its target, or back to its original replicas.
+    goal        the replicas that a partition should have at the end: its target, or its original replicas during a rollback.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class PlanEnding(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class OriginalTopic:
-    """A topic as it was when the plan was submitted. The id tells it from a later topic of the same name."""
+    """A topic as it was when the plan was submitted. Its id distinguishes it from a later topic of the same name."""
 
     id: str = ""  # Empty: unknown.
     partition_count: int = 0  # 0: unknown.
@@ -71,10 +71,10 @@ class PlanHead:
     Attributes:
         submitted_by: the operator and the time of the submission, as text.
         ordered_at_ms: time of the newest order.
-        part_records: number of partition records; a plan with fewer was recorded incompletely and is ignored.
-        ordered_by: the operator of the newest order; empty if it is the submission.
-        state_ordered_at_ms: time of the newest order that changed more than limits; 0: only the submission.
-        no_rollback: a cancelled plan leaves every partition where it is.
+        part_records: number of the plan's partition records. If fewer are in the journal, the tuner ignores the plan.
+        ordered_by: the operator of the newest order; empty if there was no order after the submission.
+        state_ordered_at_ms: time of the newest order that changed more than limits; 0: there was none after the submission.
+        no_rollback: after a cancellation every partition keeps its current replicas.
         not_before_ms: no step starts before this time (epoch); 0: the plan starts at once. A rollback does not wait.
         cordon: brokers that are cordoned before the first step (KIP-1066).
         expected_s: the duration that was estimated at the submission; None: not known.
@@ -139,8 +139,8 @@ class PlanState:
         dropped: partitions that the tuner has given up, with the reason.
         stopped_externally: partitions whose move another client stopped, with the reason. The tuner leaves them alone until the
             next order that changes more than limits.
-        blockers: sentences about what delays the plan.
-        concurrency: sentences about the number of concurrent steps per broker side, and the reason.
+        blockers: sentences about the causes that delay the plan.
+        concurrency: sentences about the number of concurrent steps per broker side, and its reason.
         paused_since_ms: start of the current pause; 0: not paused.
         paused_total_ms: duration of all earlier pauses, without the time before the planned start.
         result: None: the plan has not ended, or ended under an older version.
@@ -176,7 +176,7 @@ class Plan:
         return self.state.ending is None
 
     def goal(self, partition: PlanPartition) -> tuple[int, ...]:
-        """Returns the replicas that the partition should end with now."""
+        """Returns the replicas that the partition should have at the end of the plan or of its rollback."""
         return partition.original_replicas if self.head.desired is DesiredPlanState.CANCELLING else partition.target
 
 

@@ -9,18 +9,19 @@ added replicas, waits until all replicas of the step are in sync, and only then 
 Invariant: after a step, at least as many replicas are in sync as before it, or as many as the target has, whichever is less. So a
 step never takes a partition below min.insync.replicas, unless the target itself does.
 
-The KIP contradicts itself in places. This module decides as follows:
-    replica limit       The pseudocode's meaning: the limit of one partition's replicas (reassignment.parallel.replica.count). The
-                        KIP's table describes a limit of all replicas; partitions at a time × this limit is that number.
-    min.insync          The text's rule: restore it "even if it exceeds the limit", because producers are refused. The count is of
-                        replicas in sync, as in the text's example, not of replicas online.
-    first step          The example's: it only adds the new leader. The pseudocode also drops replicas. So the second step adds
-                        one replica less than it drops, as in the example.
+In some places the KIP's text, table, example and pseudocode contradict each other. This module decides as follows:
+    replica limit       As the pseudocode: a limit for the replicas of one partition (reassignment.parallel.replica.count). The
+                        table describes a limit for all replicas, which is this limit × the partitions at a time.
+    min.insync          As the text: restore it "even if it exceeds the limit", because Kafka refuses producers. The count is of
+                        replicas in sync, as in the example, not of replicas online.
+    first step          As the example: it only adds the new leader; the pseudocode also drops replicas. So the second step adds
+                        one replica less than it drops.
     default             A transition that fits into one step is one step, as in Kafka today. Otherwise the new leader comes first.
-    n                   The pseudocode computes n with a max() that would lift the limit, and never uses n. This module has no n.
+    n                   The pseudocode computes n but never uses it. This module has no n.
 
-Kafka ends a step only when all replicas of the step are in sync. Hence two rules beyond the KIP: the next step drops a replica on a
-dead broker if the target does not contain it. If the target contains it, the partition waits, unless producers are refused.
+Kafka ends a step only when all replicas of the step are in sync. A replica on a dead broker never is, so two rules are added. If
+the target does not contain the replica, the next step drops it. If the target contains it, the partition waits until the broker is
+back, unless the partition is below min.insync.replicas.
 
 Vocabulary (the KIP's):
     CR, FTR   current replicas, final target replicas.
@@ -63,9 +64,9 @@ class PartitionTransition:
 class StepReason(StrEnum):
     """Why a step is taken now."""
 
-    # Producers are refused, so the step adds as many replicas as needed, whatever the limit.
+    # The partition is below min.insync.replicas. The step adds as many replicas as needed, even above the limit.
     MIN_IN_SYNC = "min_in_sync"
-    PREFERRED_LEADER = "preferred_leader"  # The step adds the new leader first, to relieve the old one.
+    PREFERRED_LEADER = "preferred_leader"  # The step adds only the new leader, to relieve the old leader early.
     REPLICAS = "replicas"  # The step changes as many replicas as the limit allows.
 
 
@@ -76,8 +77,8 @@ class StepOutcomeReason(StrEnum):
     CANCELLED = "cancelled"  # The plan has ended or its steps are stopped, because an operator cancelled it.
     ENDED = "ended"  # Steps have ended, and the plan continues.
     NOT_ACCEPTED = "not_accepted"  # Kafka refused a requested step, or its answer is unknown.
-    CORDONED = "cordoned"  # Steps are stopped, because a broker that they add a replica on was cordoned.
-    DEFERRED = "deferred"  # A step is recorded and not requested yet.
+    CORDONED = "cordoned"  # Steps are stopped, because they add a replica on a broker that was cordoned.
+    DEFERRED = "deferred"  # A step is recorded, but not requested yet.
 
 
 class WaitReason(StrEnum):
@@ -98,7 +99,7 @@ class ReassignmentStep:
     dropping: tuple[int, ...]  # DR.
     reason: StepReason
     moves_leader: bool  # Another broker leads after the step.
-    # The leader changes only by an election of the preferred leader, because the old one stays a replica.
+    # The old leader stays a replica, so the leader changes only by an election of the preferred leader.
     needs_election: bool
     is_last: bool  # The step ends at the target, in its order.
 
@@ -159,7 +160,7 @@ def _all_online_and_in_sync(online: AbstractSet[int], transition: PartitionTrans
 
 
 def _last_step(transition: PartitionTransition, adding: Sequence[int], dropping: Sequence[int]) -> ReassignmentStep:
-    """Returns the step that makes all changes at once. Equal to what ``_step`` returns, but cheaper."""
+    """Returns the step that makes all changes at once. The result is the same as that of ``_step``, but is computed faster."""
     preferred_leader_changes = transition.target[0] not in (transition.leader, transition.replicas[0])
     leader_is_dropped = transition.leader in dropping
     return ReassignmentStep(
@@ -176,7 +177,7 @@ def _last_step(transition: PartitionTransition, adding: Sequence[int], dropping:
 
 
 def _change_counts(current: int, target: int, addable: int, droppable: int, changes_max: int) -> tuple[int, int]:
-    """Returns how many replicas to add and to drop. The partition's replicas stay between their current and their target number."""
+    """Returns how many replicas to add and to drop. The number of replicas stays between its current and its target value."""
     drop = min(changes_max, droppable)
     add = min(changes_max, addable, max(0, target - (current - drop)))
     return add, min(drop, current + add - min(current, target))

@@ -7,8 +7,8 @@ are being added use it.
     W_leader(i)   = Σ over the plan's partitions led by i   of write rate × (in-sync followers + adding replicas)
     W_follower(j) = Σ over replicas being added on j        of write rate
 
-Invariant: a side is in the result only if the plan copies through it. In-sync replicas are never delayed by a throttle, so a side
-without copies needs no rate.
+Invariant: a side is in the result only if the plan copies through it. Other sides need no rate, because a throttle never delays
+in-sync replicas.
 """
 
 from __future__ import annotations

@@ -35,10 +35,10 @@ def throttle_state_of(
     Args:
         live: the newest snapshot; None: there is none yet.
         setpoints: the control law's setpoints.
-        warmup_rates: final rates of the sides whose quota window is being filled. They apply from the first second, although the
-            current rate in Kafka is still lower.
-        plan_rates: the highest rate that plans allow each side that they copy through now, bytes/s.
-        highest_plan_rate_bytes_per_s: the highest rate of the plans that have started; None: one is unthrottled, or there is none.
+        warmup_rates: final rates of the sides whose window warm-up is running. A final rate counts as the side's rate from the
+            first second, although the current rate in Kafka is still lower.
+        plan_rates: the highest rate that plans allow, by side through which they copy now; bytes/s.
+        highest_plan_rate_bytes_per_s: the highest rate of all plans that have started; None: no plan, or a plan is unthrottled.
     """
     if live is None:
         return ThrottleState()

@@ -1,19 +1,21 @@
 """Models two quotas of Kafka: KIP-599's token bucket, and the older quota on a mean rate, which the KIP replaced for mutations.
 
-A token bucket fills at the rate of the quota and holds at most a burst. Kafka admits a request of any size while the bucket is not
-below 0, and then refuses all requests until the debt is refilled. So even a large request passes once, followed by a long wait.
+A token bucket fills at the rate of the quota, up to its capacity B. While the bucket is not below 0, Kafka admits a request of any
+size. Then Kafka refuses all requests until the bucket is at 0 again. So even a large request passes once, followed by a long wait.
 
-    burst          B = Q × S × W, with S samples of W seconds: controller.quota.window.num and .size.seconds, 11 × 1 s
+    Q  the quota, in partitions/s      K  tokens in the bucket      S samples of W seconds: controller.quota.window.num and
+                                                                    .size.seconds, by default 11 × 1 s
+    capacity       B = Q × S × W
     refill         K = min(K + Q × Δt, B)
-    admitted       while K ≥ 0, and then K = K − partitions, however far below 0 that is
+    admission      if K ≥ 0; then K = K − partitions, which may be far below 0
     throttle time  −K ÷ Q   (in one place the KIP multiplies; its example and Kafka divide)
 
-A mean rate keeps a burst until its sample leaves the window. So one large burst blocks its tenant for all of S × W seconds,
-although Kafka tells the tenant a shorter throttle time, for the excess only.
+The older quota keeps a burst in its mean until the burst's sample leaves the window. So one large burst blocks its tenant for all
+of S × W seconds, although the throttle time in Kafka's response is shorter.
 
-Invariant: K ≤ B at all times. A new bucket is full, as in Kafka, which starts K at 0 in the year 1970 and refills it. So after a
-fail-over of the controller every tenant has a full burst. After a change of the quota, the time since the last request is refilled
-at the new rate, as in Kafka.
+Invariant: K ≤ B at all times. A new bucket is full: Kafka starts K at 0 in the year 1970 and refills it. So after a fail-over of
+the controller every tenant has a full bucket. After a change of the quota, the time since the last request is refilled at the new
+rate, as in Kafka.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from dataclasses import dataclass
 
 SAMPLES = 11  # controller.quota.window.num at its default.
 WINDOW_S = 1.0  # controller.quota.window.size.seconds at its default.
-SENSOR_EXPIRY_S = 3_600.0  # Kafka drops the bucket and the metrics of a tenant that was idle for so long.
+SENSOR_EXPIRY_S = 3_600.0  # Kafka drops the bucket and the metrics of a tenant that was idle for this time.
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,16 +1,16 @@
 """Decides which throttles to remove and which to restore after the moves have ended.
 
-Throttles that look alike during a move are treated differently at its end:
+There are three kinds of throttles:
 
-ended move's   Every list names a replica that moved, and was not there before the move. The lists are removed, then the rates of
-               the brokers that took part, except rates from before the moves. ``kafka-reassign-partitions --verify`` would
-               remove these lists and the rates of all brokers.
-preexisting    Some list was there before the move, is "*", or names no replica that moved. The rates serve this list too, so all
-               lists stay, and every rate that the tuner changed is restored.
-next move's    The throttle appeared in a cycle without moves, so another move is about to begin. The throttle stays.
+ended move's   Every list names a replica that moved, and no list existed before the move. The tuner removes the lists, then the
+               rates of the brokers that took part, except rates from before the moves. ``kafka-reassign-partitions --verify``
+               would remove these lists and the rates of all brokers.
+preexisting    At least one list existed before the move, is "*", or names no replica that moved. The rates serve this list too.
+               So the tuner leaves all lists, and restores every rate that it has changed.
+next move's    The throttle appeared in a cycle without moves, so another move is about to begin. The tuner leaves the throttle.
 
-Invariants: only throttles that the tuner wrote, or that were set for the ended moves, are changed. Lists go before rates: a list
-without a rate throttles nothing, but removing a rate first would leave the listed replicas unlimited for a moment.
+Invariants: the tuner changes only throttles that it has written, or that were set for the ended moves. It removes lists before
+rates, because listed replicas without a rate would be unlimited.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tuner.core.throttle_limits import ThrottleLimits
 def cleanup_after_moves(
     live: LiveCluster, memory: Memory, limits: ThrottleLimits
 ) -> Sequence[ClearLists | RestoreRate]:
-    """Returns the removals and restores that are left to do; empty if the cleanup is complete."""
+    """Returns the removals and restores that are still needed; empty if the cleanup is complete."""
     to_clear = memory.brokers_to_clear
     if belong_to_ended_moves(live, memory, limits):
         to_clear = _participants(memory) | to_clear
@@ -44,7 +44,7 @@ def cleanup_after_moves(
 def may_need_cleanup(memory: Memory, live: LiveCluster | None) -> bool:
     """Whether the moves may have just ended, so that the next snapshot has to be a full scan.
 
-    An owned rate on a broker that is away is ignored: a broker that never returns would cause full scans for ever.
+    An owned rate on a broker that is down is ignored. Otherwise a broker that never returns would cause full scans for ever.
 
     Args:
         live: the last snapshot; None: there is none yet.
@@ -75,9 +75,13 @@ def _readable(live: LiveCluster) -> frozenset[int]:
 def _any_list_serves_others(live: LiveCluster, memory: Memory) -> bool:
     """Whether any list serves replicas that did not move.
 
-    A list serves other replicas if it was there before the move, appeared after the moves, or names no moved replica: another tool
-    may throttle the catch-up of that topic. A list that names some moved replicas belongs to the move: its other replicas moved
-    before the first snapshot.
+    A list serves other replicas in three cases:
+
+    - it existed before the move;
+    - it appeared after the moves;
+    - it names no replica that moved: another tool may throttle replicas of this topic that catch up.
+
+    A list that names some replicas that moved belongs to the move. Its other replicas moved before the first snapshot.
     """
     new_lists = memory.after_moves.new_lists if memory.after_moves is not None else ()
     for topic, throttle in live.lists.items():
@@ -122,7 +126,7 @@ def _remove_rates(live: LiveCluster, memory: Memory, brokers: frozenset[int]) ->
 def restore_all(live: LiveCluster, memory: Memory, reason: Reason, why: str) -> list[RestoreRate]:
     """Returns the restore of every owned rate on a readable broker.
 
-    On a broker that was away when its move ended, the move's rate is removed too, unless the broker takes part in a move now.
+    On a broker that was down when its move ended, the move's rate is removed too, unless the broker takes part in a move now.
     """
     participants = {b for move in live.moves for b in (*move.replicas, *move.adding, *move.removing)}
     decisions = [
@@ -133,7 +137,7 @@ def restore_all(live: LiveCluster, memory: Memory, reason: Reason, why: str) -> 
 
 
 def drop_restored_rates(live: LiveCluster, memory: Memory) -> Memory:
-    """Returns the state without owned rates that are restored already, and without brokers that have no rate left to clear."""
+    """Returns the state without owned rates that are already restored, and without brokers whose rates are all removed."""
 
     def own_rate(side: BrokerSide) -> int | None:
         setting = live.rates.get(side)
@@ -145,7 +149,7 @@ def drop_restored_rates(live: LiveCluster, memory: Memory) -> Memory:
         for side, rate in memory.owned.items()
         if side[0] not in readable or own_rate(side) != rate.before_bytes_per_s
     }
-    # A broker without rates is cleared: a rate that appears there from now on does not belong to the ended move.
+    # A broker without rates needs no cleanup. A rate that appears on it later does not belong to the ended move.
     to_clear = {
         b for b in memory.brokers_to_clear if b not in readable or any(own_rate((b, s)) is not None for s in Side)
     }
@@ -159,7 +163,7 @@ def _restore_rates(
     decisions, readable = [], _readable(live)
     for side, owned in sorted(memory.owned.items()):
         setting = live.rates.get(side)
-        # A broker keeps its dynamic settings while it is away. Its rate is restored when it is back.
+        # A broker keeps its dynamic settings while it is down. Its rate is restored when it is back.
         if side[0] not in readable or side[0] in except_brokers or setting is None or not setting.is_set_on_broker:
             continue
         before = owned.before_bytes_per_s

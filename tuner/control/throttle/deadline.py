@@ -1,8 +1,8 @@
 """Predicts whether the moves miss their deadline (objective mode ``deadline``), and explains to the operator what can be done.
 
-The control law already gives a late side all that clients and the ceiling leave. So the deadline, the ceiling, the latency
-objective or the number of partitions has to change, and the operator decides which. All sides end together with the slowest, so
-the explanation names the slowest side.
+The control law already gives a late side the whole rate that clients and the ceiling leave. So only the operator can help: by
+changing the deadline, the ceiling, the latency objective or the number of partitions. The moves end when their slowest side ends,
+so the explanation names the slowest side.
 
 Invariant: the prediction is only a message; no rate depends on it.
 """
@@ -19,14 +19,15 @@ from tuner.core.drain_time import SideLoad, drain_s, rate_for_time
 from tuner.core.throttle_limits import ThrottleLimits
 from tuner.core.value import value
 
-# A side observed for less gets no prediction: the first signals of a running move cover the half minute before the tuner took the
-# move over, and the first ramp takes ten seconds.
+# A side gets a prediction only after it was observed for this time: the first signals cover half a minute from before the tuner
+# took the move over, and the first ramp takes ten seconds.
 OBSERVED_S_MIN = 45.0
-# The remaining bytes are known some seconds late. The law plans to end earlier by this reserve, so a smaller delay is no miss.
+# The tuner knows the remaining bytes some seconds late. The control law plans to end this much before the deadline, so a smaller
+# delay does not miss the deadline.
 LATE_S_MIN = 15.0
 _FORECAST_ERROR = 0.13  # 90 of 100 expected times have a smaller error (benchmarks.eta).
 _NEVER_S = 366 * 86_400.0  # A longer time is reported as never.
-# A side at this share of the ceiling is limited by it, and not by its clients.
+# From this share of the ceiling on, a side is limited by the ceiling and not by its clients.
 _AT_CEILING = 0.9
 
 
@@ -102,7 +103,7 @@ def find_deadline_miss(
     }
     if not end_s:
         return None
-    slowest = max(sorted(end_s), key=end_s.__getitem__)  # A tie goes to the first side in the sorted order.
+    slowest = max(sorted(end_s), key=end_s.__getitem__)  # Of equally slow sides, the first in the sorted order.
     miss = DeadlineMiss(
         side=slowest,
         load=loads[slowest],

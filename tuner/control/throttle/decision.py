@@ -1,4 +1,4 @@
-"""The decisions of the throttle controller as values: an action, a reason for programs, and a sentence for operators."""
+"""Defines the decisions of the throttle controller: each has an action, a reason for programs, and a sentence for operators."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class SetRate:
     setpoint_bytes_per_s: int
     reason: Reason
     text: str
-    is_set_on_broker: bool = True  # As in RateSetting, for the current rate.
+    is_set_on_broker: bool = True  # The current rate is set on the broker itself; False: the broker inherits it.
 
 
 @value
@@ -139,7 +139,7 @@ class AllowSteering:
 
 @dataclass(frozen=True, slots=True)
 class RestoreRate:
-    """Restore the rate before the tuner's change, at once; a value of None removes the setting."""
+    """Restore at once the rate from before the tuner's change. If ``value_bytes_per_s`` is None, remove the setting."""
 
     broker: int
     side: Side
@@ -161,7 +161,7 @@ class ClearLists:
 
 @dataclass(frozen=True, slots=True)
 class StartRate:
-    """Set a throttle where there is none, at once. The lists that name the throttled replicas are written after the rate."""
+    """Set at once a throttle on a side without one. The tuner writes the throttled-replica lists after the rate."""
 
     broker: int
     side: Side
@@ -224,7 +224,7 @@ Decision = (
 )
 # Decisions that write nothing to Kafka.
 WITHOUT_WRITE = (Hold, FollowSchedule, AllowSteering, Relinquish)
-# A decision that was carried out, and why that failed; None: it succeeded.
+# A decision that was carried out, and the error as text; None: it succeeded.
 ExecutedDecision = tuple[Decision, str | None]
 
 

@@ -1,6 +1,7 @@
-"""Makes the decisions of an idle cycle, in which nothing moves: clean up after the moves, then record the throttles of no move.
+"""Makes the decisions of an idle cycle, in which nothing moves: first it cleans up after the moves, then it records the throttles
+that are set without a move.
 
-Reassignment tools move in batches with pauses of some seconds. So the cleanup waits for several idle cycles in a row.
+Reassignment tools move partitions in batches, with pauses of some seconds. So the cleanup waits for several idle cycles in a row.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ def decide_without_moves(
     observation: Observation, live: LiveCluster, memory: Memory, limits: ThrottleLimits
 ) -> tuple[Memory, Sequence[Decision]]:
     """Returns the next state, and the decisions that clean up the moves' throttles once enough cycles in a row were idle."""
-    # New list entries mean that another tool has begun its next batch, even if the moves of the batch were too short for any cycle
-    # to see them. The count of idle snapshots starts again.
+    # New list entries mean that another tool has begun its next batch. Its moves may have been so short that no cycle has seen
+    # them. So the count of idle snapshots starts again.
     last_idle = memory.after_moves
     tool_is_active = last_idle is not None and _has_new_entries(external_lists(live, memory), last_idle.listed)
     idle_snapshots = 1 if tool_is_active else memory.idle_snapshots + 1
@@ -46,7 +47,7 @@ def decide_without_moves(
     if idle_snapshots < limits.idle_snapshots_before_cleanup:
         return memory, removals
     sides_not_to_lower = _find_sides_not_to_lower(observation, live, limits)
-    # ``removals`` takes care of the managed entries, so the cleanup gets only the entries of other owners.
+    # ``removals`` has the managed entries, so the cleanup gets only the entries of other owners.
     external = replace(live, lists=external_lists(live, memory))
     cleanup: list[Decision] = [*removals]
     for decision in cleanup_after_moves(external, memory, limits):
@@ -90,15 +91,14 @@ def _hold_current_rate(decision: RestoreRate) -> Hold:
 
 
 def _is_lowering(decision: Decision) -> TypeGuard[RestoreRate]:
-    """Whether the decision lowers a throttle. A removal does not lower it: without a throttle replicas return to the ISR
-    fastest."""
+    """Whether the decision lowers a throttle. A removal does not: replicas return to the ISR fastest without a throttle."""
     if not isinstance(decision, RestoreRate) or decision.value_bytes_per_s is None:
         return False
     return decision.value_bytes_per_s < decision.current_bytes_per_s
 
 
 def _record_idle_throttles(live: LiveCluster, memory: Memory) -> IdleThrottles | None:
-    """Returns the current throttles and which of them appeared since the moves ended; None if no move waits for its cleanup.
+    """Returns the current throttles, and which of them appeared after the moves had ended; None if no move waits for its cleanup.
 
     A throttle that disappeared and is set again does not belong to the ended moves, even with the same value.
     """
@@ -109,7 +109,7 @@ def _record_idle_throttles(live: LiveCluster, memory: Memory) -> IdleThrottles |
     last_idle, readable = memory.after_moves, live.brokers - live.unreadable
     if last_idle is None:
         return IdleThrottles(brokers=readable, rates=rates, lists=topics, listed=external_entries)
-    # A rate is new only if its broker could be read before; otherwise the rate may have been there already.
+    # A rate is new only if the previous snapshot has its broker. Otherwise the rate may have been set before.
     appeared = {side for side in rates - last_idle.rates - memory.owned.keys() if side[0] in last_idle.brokers}
     removed = {side for side in last_idle.new_rates if side[0] in readable and side not in rates}
     new_lists = last_idle.new_lists | (topics - last_idle.lists - memory.listed.keys())
@@ -165,10 +165,10 @@ def _forget_ended_moves(live: LiveCluster, memory: Memory, limits: ThrottleLimit
     current = {
         side: r.bytes_per_s for side, r in live.rates.items() if r.is_set_on_broker and side not in externally_owned
     }
-    # kafka-reassign-partitions sets lists and rates a moment before the move starts. So a rate counts as preexisting
-    # - at once, if no list is set;
-    # - if all lists and the rate itself were set in the last idle cycle too;
-    # - while a new list is set, only if the rate was preexisting already.
+    # kafka-reassign-partitions sets lists and rates a moment before the move starts. So a current rate counts as preexisting
+    # - if no list is set;
+    # - if all lists are from the last idle cycle or earlier, and the rate had the same value in that cycle;
+    # - if there is a new list, only if the rate was preexisting before.
     if not live.lists:
         preexisting |= current
     elif live.lists.keys() <= memory.idle_lists:
@@ -196,7 +196,7 @@ def _track_idle_throttles(live: LiveCluster, memory: Memory, now_ms: int) -> Mem
     The time of a rate starts again when the rate changes. A list keeps its time, because it has no single value.
     """
     known, known_lists = memory.idle_rates_since, memory.idle_lists_since_ms
-    # The times on brokers that cannot be read are kept.
+    # Rates on brokers that cannot be read keep their times.
     rates = {side: before for side, before in known.items() if side[0] not in live.brokers - live.unreadable}
     for side, setting in live.rates.items():
         if not setting.is_set_on_broker or side in rates:
@@ -205,7 +205,7 @@ def _track_idle_throttles(live: LiveCluster, memory: Memory, now_ms: int) -> Mem
         if before is None or before.bytes_per_s != setting.bytes_per_s:
             before = RateSince(setting.bytes_per_s, now_ms)
         rates[side] = before
-    # If there are too many lists, those with a known time come first.
+    # If there are more than _LISTS_TRACKED_MAX lists, the lists with a known time come first.
     topics = [*sorted(live.lists.keys() & known_lists.keys()), *sorted(live.lists.keys() - known_lists.keys())]
     lists = {topic: known_lists.get(topic, now_ms) for topic in topics[:_LISTS_TRACKED_MAX]}
     if rates == known and lists == known_lists:

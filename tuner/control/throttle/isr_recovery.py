@@ -1,8 +1,9 @@
-"""Finds the throttles of stalled moves, and those that slow lost replicas: replicas that were in sync and fell out of the ISR.
+"""Finds the throttles that slow stalled moves, and the throttles that slow lost replicas.
 
-A throttled-replica list of another tool often names all replicas of a moving partition, or "*", which includes partitions that do
-not move. Then the throttle also slows a lost replica, and producers may wait for that replica. The tuner's own lists do not name
-lost replicas (replica_lists/list_rules.py). If the list of another tool names one, the tuner raises the throttle itself.
+A lost replica has fallen out of the ISR although its broker is alive. A throttled-replica list of another tool often names all
+replicas of a moving partition, or "*", which includes partitions that do not move. Then the throttle also slows a lost replica, for
+which producers may wait. The tuner's own lists do not name lost replicas (replica_lists/list_rules.py). If a list of another tool
+names a lost replica, the tuner raises the throttle.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def sides_of_stalled_moves(live: LiveCluster, memory: Memory) -> frozenset[Broke
 
 
 def find_lost_replicas(move: PartitionMove, live: LiveCluster) -> frozenset[int]:
-    """Returns the lost replicas of a partition on live brokers; none if it has no leader, as the ISR is unknown then."""
+    """Returns the lost replicas of a partition on live brokers; empty without a leader, because the ISR is then unknown."""
     if move.leader < 0:
         return _NONE
     isr, adding = move.isr, move.adding
@@ -40,14 +41,14 @@ def find_lost_replicas(move: PartitionMove, live: LiveCluster) -> frozenset[int]
 
 
 def sides_blocking_writes(live: LiveCluster, brokers: Mapping[int, BrokerSignal]) -> frozenset[BrokerSide]:
-    """Returns the sides whose throttle slows lost replicas that partitions need before they accept writes.
+    """Returns the sides whose throttle slows lost replicas for which partitions wait before they accept writes.
 
-    If the tuner throttles recoveries, it reads the ISR of each recovering partition, so these partitions need no signal.
-
-    Sides whose list names no lost replica are left out: a higher rate there would only speed up the moves.
+    These partitions come from two sources: signals of leaders under min.insync.replicas, and the ISR of each recovering partition,
+    which the tuner reads if it throttles recoveries. A side whose list names no lost replica is left out, because a higher rate
+    there would only speed up the moves.
 
     Args:
-        brokers: fresh broker signals; a broker without one is assumed to accept writes.
+        brokers: fresh broker signals; a broker without a fresh signal is assumed to accept writes.
     """
     return live.below_minimum_sides | sides_slowing_lost_replicas(live, leaders_under_min_isr(brokers))
 
@@ -63,10 +64,12 @@ def leaders_to_inspect(
     steered: Collection[BrokerSide],
     brokers: Mapping[int, BrokerSignal],
 ) -> frozenset[int]:
-    """Returns the brokers whose partitions are read even if they do not move, because a throttle may slow their lost replicas.
+    """Returns the brokers of which the tuner also reads partitions that do not move, because a throttle may slow lost replicas.
 
-    The result has two parts: leaders under min.insync.replicas, while anything moves or the tuner owns a rate; and brokers with a
-    temporary rate (one with a rate to restore), unless the control law sets that rate.
+    These are
+
+    - leaders under min.insync.replicas, while anything moves or the tuner owns a rate;
+    - brokers with a temporary rate, after which another rate must be restored, unless the control law sets the rate.
 
     Args:
         live: the last snapshot; None: there is none yet.
@@ -84,9 +87,9 @@ def leaders_to_inspect(
 
 
 def sides_possibly_blocking_writes(live: LiveCluster, brokers: Mapping[int, BrokerSignal]) -> frozenset[BrokerSide]:
-    """Returns ``sides_blocking_writes``, and the sides that slow lost replicas of leaders without a fresh signal.
+    """Returns the sides that slow lost replicas of leaders that are under min.insync.replicas or have no fresh signal.
 
-    Without a signal it is unknown whether writes wait for these replicas.
+    Without a fresh signal it is unknown whether writes wait for the lost replicas.
 
     Args:
         brokers: fresh broker signals.
@@ -99,7 +102,7 @@ def sides_slowing_lost_replicas(live: LiveCluster, leaders: Collection[int]) -> 
     sides: set[BrokerSide] = set()
     if not leaders:
         return frozenset()
-    if live.lost_replica_sides:  # These belong to partitions that do not move.
+    if live.lost_replica_sides:  # Has the partitions that do not move.
         for leader in leaders:
             sides |= live.lost_replica_sides.get(leader, frozenset())
     for move in live.moves:

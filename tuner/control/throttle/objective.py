@@ -1,4 +1,4 @@
-"""The objective of a cluster (client latency first, then a goal for the moves), and the constants of the control law.
+"""Defines the objective of a cluster (client latency first, then a goal for the moves), and the constants of the control law.
 
 The goals (``Mode``):
 
@@ -28,7 +28,8 @@ class Mode(StrEnum):
     GENTLE = "gentle"
 
 
-# Clients may always wait this much longer than without a move: a p99 of few milliseconds varies by as much.
+# A limit that is computed from the baseline is at least this much above the baseline, because a p99 of few milliseconds varies so
+# much by itself.
 _LATENCY_MARGIN_MS_MIN = 5.0
 # The share of a plan's rate that leaders get while the plan begins partitions; see ``ControlLimits.plan_leader_ratio``.
 PLAN_LEADER_RATIO = 0.92
@@ -36,7 +37,7 @@ PLAN_LEADER_RATIO = 0.92
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """A broker's capacity in each direction: its link's or its disks', whichever is less."""
+    """A broker's capacity in each direction: that of its link or of its disks, whichever is lower."""
 
     in_bytes_per_s: float
     out_bytes_per_s: float
@@ -49,7 +50,7 @@ class Objective:
     Attributes:
         latency_ms: highest p99 of produce requests, as brokers report it; None: the limit of each broker is computed from its
             baseline, the p99 without a move.
-        tolerance: without ``latency_ms``: how much longer clients may wait than without a move, as a share of the baseline.
+        tolerance: without ``latency_ms``, the limit is (1 + tolerance) × baseline.
         finish_at_ms: deadline mode: when the moves have to end (epoch).
         share_max: share mode: share of the link (0.25 is a quarter).
         gentle_ratio: gentle mode: share of the headroom.
@@ -71,11 +72,11 @@ class Objective:
         assert 0 < self.gentle_ratio <= 1
 
     def latency_limit(self, baseline: BrokerBaseline | None, low_ms: float) -> LatencyLimit | None:
-        """Returns the latency that the clients of a broker may have; None if it follows from a baseline and none is known.
+        """Returns the latency that the clients of a broker may have; None if it needs a baseline and none is known.
 
         Args:
             baseline: the broker's usual latency without copies; None: not known.
-            low_ms: a low value of these clients' p99 since copies were first measured; 0 if none was measured.
+            low_ms: a low p99 during the move, which replaces a missing baseline; 0 if none was measured.
         """
         baseline_ms = baseline.p99_ms if baseline is not None else None
         if self.latency_ms is not None:
@@ -90,7 +91,7 @@ class Objective:
 
     @property
     def uses_all_headroom(self) -> bool:
-        """Whether plans may use all the headroom, rather than only what the mode requires."""
+        """Whether plans may use all the headroom; False: only as much as the mode requires."""
         return self.mode in (Mode.FAST, Mode.SHARE)
 
 
@@ -102,63 +103,68 @@ class ControlLimits:
     the latency feedback are in steering/allowed_utilisation.py and steering/present_latency.py.
     """
 
-    # Above this utilisation the queue of a link grows faster than a throttle can follow, whatever latency clients bear.
+    # Highest utilisation of a link at any latency objective. Above it the queue of the link grows faster than a throttle can
+    # follow.
     utilisation_max: float = 0.95
     rate_bytes_per_s_min: float = 5 * MB  # At a lower rate one fetch response uses up seconds of the quota.
     rate_bytes_per_s_max: float = float("inf")  # The operator's ceiling.
-    min_rate_over_steady_state: float = 1.2  # A quota only just above W drains nothing.
-    # The smallest factor on W at which a move still ends: an operator's lower rate is reported.
+    min_rate_over_steady_state: float = 1.2  # Lowest rate ÷ W. A rate only just above W leaves nothing for the copy.
+    # The lowest rate ÷ W if clients leave little headroom; a move still ends at this rate.
     min_rate_over_steady_state_low_headroom: float = 1.05
 
-    # The client load is a mean over ``load_s``. A shorter mean follows noise; a longer one is late after a step of the load.
+    # The client load is a mean over ``load_s``. A shorter mean follows noise; a longer mean follows a change of the load too late.
     load_s: float = 10.0
     variation_s: float = 60.0  # The spread of the load is a mean over this time.
     forecast_spreads: float = 0.5  # The load is assumed to be this many spreads above its mean.
-    # Share of the setpoint. If less passes, something other than the throttle limits the move.
+    # If less than this share of the setpoint passes, something other than the throttle limits the move.
     throttle_full_ratio_min: float = 0.85
 
     # The required rate of a side that limits a stalled move is multiplied by this factor, again after each ``boost_interval_s``.
     stall_boost: float = 1.5
     stall_boost_max: float = 5.0
-    boost_interval_s: float = (
-        15.0  # A quota window plus the age of the signals: until then the effect of a boost is not visible.
-    )
+    # The effect of a boost is visible only after a quota window plus the age of the signals.
+    boost_interval_s: float = 15.0
 
-    # If something other than its throttle limits the slowest side, the other sides finish in this share of its time and leave
-    # their part of a link or disk to it. The measured bytes show such a limit only after the ramp, the quota window and the delay
-    # of the signals. The finding then holds for a minute; otherwise the other sides would alternate between two rates.
+    # If something other than a throttle limits the slowest side, the other sides finish in ``decoupled_time_ratio`` × its time.
+    # Afterwards they leave their part of a link or disk to it. The measured bytes show this limit only after ``decoupled_after_s``:
+    # the ramp, the quota window and the delay of the signals. The other sides keep the higher rate for ``decoupled_for_s``, so that
+    # they do not alternate between two rates.
     decoupled_time_ratio: float = 0.5
     decoupled_after_s: float = 25.0
     decoupled_for_s: float = 60.0
 
-    # Factor on the catch-up rate that a follower side requires, within its ceiling: the leader side should limit the copy.
+    # The rate of a follower side ÷ the rate that it needs for the copy (within its ceiling), so that the leader side limits the
+    # copy.
     follower_margin_ratio: float = 1.3
-    # While a plan begins partitions both sides get at least this factor. A side is idle between partitions, and time that it
-    # does not use is lost to the sides that wait for it.
+    # The same for both sides while a plan begins partitions. A side is idle between two partitions, and other sides wait for it
+    # meanwhile.
     plan_margin_ratio: float = 1.5
     # Share of the ceiling that leaders get while a plan begins partitions, so that followers at the ceiling have a margin too. A
-    # replica that was just added counts as out of sync: while the leader's quota is exhausted, the leader does not answer its
-    # fetches, and producers wait.
+    # replica that was just added counts as out of sync. While the leader's quota is exhausted, the leader does not answer the
+    # replica's fetches, and producers wait.
     plan_leader_ratio: float = PLAN_LEADER_RATIO
-    drain_s_min: float = 2.0  # A shorter T would only follow the delay of the signals.
-    # After a takeover the rate rises from the current one to the setpoint in this time: the first estimates are guesses, and the
-    # quota's window still holds what passed before.
+    drain_s_min: float = 2.0  # Lowest T. A shorter T would only follow the delay of the signals.
+    # After a takeover, the rate rises from the current rate to the setpoint in this time: the first estimates are inaccurate, and
+    # the quota window still has bytes from before.
     takeover_ramp_s: float = 20.0
-    # A side at this share of its ceiling fills the link.
+    # From this share of its ceiling on, a side counts as being at its ceiling.
     at_ceiling_ratio: float = 0.9
-    # The moves are planned to end this long before the deadline, because the last bytes are observed some seconds late.
+    # The moves are planned to end this long before the deadline, because the tuner observes the last bytes some seconds late.
     deadline_reserve_s: float = 15.0
-    deadline_ratio: float = 0.9  # The share of its rate that a throttle lets through when it limits.
+    deadline_ratio: float = 0.9  # The share of its rate that a throttle in full use lets through.
 
-    # Changes below this share are not written: every broker reads each write. The second after a write passes twelve times the
-    # difference (quota_window/model.py), so 3 % would be a burst of a third of the rate that returns every twelve seconds.
+    # Relative changes below the deadband are not written, because every broker reads each write. In the second after a write,
+    # twelve times the difference passes (quota_window/model.py). So a change by 3 % would cause a burst of a third of the rate,
+    # which returns every twelve seconds.
     deadband_ratio: float = 0.005
     follower_deadband_ratio: float = 0.10
-    # The leaders' deadband while a plan begins partitions. Moves end and begin within one window then, so a quarter more than the
-    # setpoint often passes in a second. After each write the broker reads its whole configuration, and clients wait.
+    # The leaders' deadband while a plan begins partitions. Moves then end and begin within one window, so small changes have no
+    # effect: in a second often a quarter more than the setpoint passes. After each write the broker reads its whole configuration,
+    # and clients wait meanwhile.
     plan_deadband_ratio: float = 0.02
-    # How far the written rate may differ from the planned one. The window's contents are known late and in steps of some seconds. A
-    # larger range would follow the model's own errors; a smaller one would leave the pauses after bursts.
+    # The written rate may differ from the setpoint by this share (window compensation). The tuner knows the bytes in the quota
+    # window only late, and in steps of some seconds. A larger range would follow the errors of the model of the window; a smaller
+    # range would not prevent the pauses after bursts.
     window_compensation_range: float = 0.15
 
     # A side whose signals are older than ``hold_age_s`` keeps its rate. From ``decay_age_s`` on, the rate decays to the minimum.
@@ -170,7 +176,7 @@ class ControlLimits:
 
     @property
     def plan_follower_deadband_ratio(self) -> float:
-        """The followers' deadband while a plan begins partitions: small enough that none stays below its leaders' rate."""
+        """The followers' deadband while a plan begins partitions. It is so small that no follower stays below its leaders' rate."""
         above_leaders = 1.0 / (self.plan_leader_ratio * (1.0 + self.plan_deadband_ratio)) - 1.0
         return max(self.deadband_ratio, min(self.follower_deadband_ratio, above_leaders))
 
@@ -179,7 +185,7 @@ AnyLimits = TypeVar("AnyLimits", ThrottleLimits, ControlLimits)
 
 
 def with_max_rate(limits: AnyLimits, max_rate_bytes_per_s: float) -> AnyLimits:
-    """Returns the limits with a lower ceiling, and a minimum rate not above it; ``limits`` itself if the rate is not lower."""
+    """Returns the limits with the ceiling ``max_rate_bytes_per_s``, if it is lower than the present ceiling."""
     if max_rate_bytes_per_s >= limits.rate_bytes_per_s_max:
         return limits
     min_rate = min(limits.rate_bytes_per_s_min, max_rate_bytes_per_s)

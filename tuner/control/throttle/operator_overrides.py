@@ -1,9 +1,9 @@
-"""Carries out operator orders. They precede the tuner's own rules, but not the checks whether a broker can be observed.
+"""Carries out operator orders. They have priority over the tuner's own rules, but not over the checks whether a broker can be read.
 
 pause     the tuner changes nothing
 release   the tuner restores every rate that it manages, and is paused
 resume    ends a pause or release, and the holds for rates that other clients had set
-override  one throttle has a given rate until a given time; then the earlier rate is restored and tuned again
+override  one throttle has a given rate until a given time; then the tuner restores the earlier rate and tunes it again
 
 Invariant: an order is acknowledged within a cycle, or the reason is given. An expired order changes nothing.
 """
@@ -27,8 +27,8 @@ def apply_new_orders(
 ) -> tuple[Memory, frozenset[BrokerSide]]:
     """Returns the state without the external holds that new orders end, and the sides with a new override.
 
-    An order is new if it differs from the recorded ones. Clocks of operators may be wrong, so their times are compared only if no
-    orders were recorded yet.
+    An order is new if it differs from the recorded orders. Times are compared only if no orders were recorded yet, because the
+    clock of an operator may be wrong.
     """
     before = memory.recorded_orders if memory.orders_recorded_until_ms is not None else None
     if before is not None:
@@ -63,9 +63,9 @@ def _with_external_holds(memory: Memory, externally_owned_until_ms: Mapping[Brok
 
 
 def limit_override(order: Override | None, limits: ThrottleLimits) -> Override | None:
-    """Returns the order with its rate between 1 B/s and the highest ceiling, which may have been lowered since it was given.
+    """Returns the order with its rate limited to 1 B/s and the highest ceiling, which may be lower now than at the order.
 
-    A throttle of 0 would stop the move. A ceiling that only a rule of the schedule sets does not bound an order.
+    A throttle of 0 would stop the move. The ceiling that a rule of the schedule sets for now does not limit an order.
     """
     if order is None:
         return None
@@ -100,17 +100,18 @@ def decide_override(side: BrokerSide, order: Override, setting: RateSetting | No
 def decide_restore(
     side: BrokerSide, owned: OwnedRate, setting: RateSetting, min_draining_bytes_per_s: float, limits: ThrottleLimits
 ) -> SetRate | None:
-    """Returns the change to the rate before a temporary change; None if there is no such rate, or it is set already.
+    """Returns the change that restores the rate from before a temporary change; None if there is nothing to restore.
 
     Args:
-        min_draining_bytes_per_s: the lowest rate that drains now. The restore stops at this rate, or the move would stall again.
+        min_draining_bytes_per_s: the lowest rate at which the move progresses. The restored rate is not lower, so that the move
+            does not stall again.
     """
     if owned.restore_to_bytes_per_s is None:
         return None
     current, setpoint = setting.bytes_per_s, min(owned.restore_to_bytes_per_s, int(limits.rate_bytes_per_s_max))
     if setpoint < current:
         setpoint = max(setpoint, round(min(current, min_draining_bytes_per_s)))
-        # The rate cannot go back all the way, and so small a part of the way is not worth a write.
+        # The rate can be restored only in part, and this part is too small to be worth a write.
         if setpoint > owned.restore_to_bytes_per_s and setpoint >= current * (1 - limits.deadband_ratio):
             return None
     if current == setpoint:

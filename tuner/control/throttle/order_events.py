@@ -1,7 +1,7 @@
 """Describes the changes of operator orders since the last record, in sentences for the journal and the log.
 
-The tuner reads orders as a state, so the difference of two states tells which order was given, was withdrawn or has expired. No
-decision depends on these sentences.
+The tuner reads orders as a state. The difference between two states tells which order an operator has given or withdrawn, and which
+order has expired. No decision depends on the sentences.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def list_order_events(before: Orders, after: Orders, recorded_ms: int, now_ms: i
     """Returns the events between two states of the orders, in order; empty if they are equal.
 
     Args:
-        recorded_ms: the time of the last record; overrides that expired before it have their event already.
+        recorded_ms: the time of the last record. An override that expired earlier has its event already.
     """
     if before == after:
         return []

@@ -1,8 +1,12 @@
-"""Counts orphaned throttles: rates and throttled-replica lists that serve no move and are not removed at the end of one.
+"""Counts orphaned throttles: rates and throttled-replica lists that serve no move and that the tuner will not remove.
 
-While nothing moves, every throttle is orphaned. While something moves, a throttle on brokers that no move uses is orphaned, unless
-the tuner manages it, or it was set for an ended move and is removed when all moves have ended (cleanup_rules.py). A list of "*"
-names no broker, so it is counted only after all moves have ended. A recovery that the tuner throttles is treated as a move.
+While nothing moves, every throttle is orphaned. While something moves, a throttle on brokers that no move uses is orphaned, except
+
+- a throttle that the tuner manages;
+- a throttle that was set for an ended move: the tuner removes it when all moves have ended (cleanup_rules.py);
+- a list of "*", which names no broker. It counts only after all moves have ended.
+
+A recovery that the tuner throttles counts as a move.
 """
 
 from __future__ import annotations
@@ -31,10 +35,10 @@ def count_orphaned_rates(live: LiveCluster, memory: Memory, limits: ThrottleLimi
 
 
 class _BrokersOfMoves:
-    """The brokers with a replica of a running move, or of an ended move whose throttle is removed when the last move ends.
+    """The brokers with a replica of a running move, or of an ended move whose throttle the tuner will remove.
 
-    The set is computed lazily: a large cluster moves tens of thousands of partitions, and the first thousand use nearly every
-    broker.
+    The set grows only as far as the look-ups need. A large cluster moves tens of thousands of partitions, and the first thousand of
+    them use nearly every broker.
     """
 
     def __init__(self, live: LiveCluster, memory: Memory, limits: ThrottleLimits) -> None:
@@ -54,14 +58,14 @@ class _BrokersOfMoves:
 
 def _count_rates(live: LiveCluster, memory: Memory, participants: _BrokersOfMoves) -> int:
     """Returns the number of rates that no move uses; a rate for all brokers counts once per side."""
-    # Without moves the tuner's own rates count too: they serve no move.
+    # Without moves the tuner's own rates serve no move, so they count too.
     excluded = memory.owned.keys() if live.moves else frozenset[BrokerSide]()
     unused = {
         side: setting for side, setting in live.rates.items() if side not in excluded and side[0] not in participants
     }
     if not unused:
         return 0
-    # A rate for all brokers serves a move on any of them.
+    # A rate for all brokers is in use if a move uses any broker that inherits it.
     used_defaults = {
         side for (broker, side), rate in live.rates.items() if not rate.is_set_on_broker and broker in participants
     }

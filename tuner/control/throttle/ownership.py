@@ -1,18 +1,17 @@
 """Decides whether the current rates are still the tuner's own.
 
-An operator or another tool may change a rate that the tuner set. The tuner then relinquishes the throttle and leaves it alone
-until the hold expires. A rate is the tuner's own if it is one of ``OwnedRate.possible_rates``: a crash during a ramp leaves any
-of its steps.
+An operator or another tool may change a rate that the tuner set. The tuner then relinquishes the throttle, and leaves it alone for
+``external_change_hold_s``. A rate is the tuner's own if it is one of ``OwnedRate.possible_rates``: after a crash during a ramp, the
+rate of any step of the ramp may be set.
 
 Two exceptions:
 
-cleared by a tool  ``kafka-reassign-partitions --verify`` and ``--cancel`` remove the rates of every broker when they end a move
-                   of their own, and the lists of their topics. If all of the tuner's rates disappear at once, the tuner sets
-                   new rates for the moves that still run. If it happens again within the hold, the tuner takes it as an
-                   operator's wish. The tool removes the rates one after the other, so a missing rate is checked again in the
-                   next cycle.
-late write         Kafka does not fence its settings. A request of the previous tuner may take effect after this tuner's first
-                   snapshot. Its intent is in the journal, so such a rate stays the tuner's own.
+cleared by a tool  When ``kafka-reassign-partitions --verify`` or ``--cancel`` ends a move, it removes the rates of every broker,
+                   and the lists of the move's topics. So if all of the tuner's rates disappear at once, the tuner sets new rates
+                   for the moves that still run. If all rates disappear again within the hold, the tuner takes this as an operator's
+                   wish. The tool removes the rates one after the other, so the tuner checks a missing rate again in the next cycle.
+late write         Kafka does not fence writes of settings. A request of the previous tuner may take effect after this tuner's first
+                   snapshot. The journal has the intent of the request, so the rate stays the tuner's own.
 """
 
 from __future__ import annotations
@@ -38,27 +37,27 @@ def find_cleared_rates(
     """Returns the tuner's rates, by side, if a tool has cleared all of them; empty if not.
 
     Args:
-        external_lists_cleared: lists of other owners named the moving replicas, and no longer do.
+        external_lists_cleared: lists of other owners named the moving replicas before, but do not name them any more.
     """
     readable = live.brokers - live.unreadable
     readable_rates = {side: owned for side, owned in memory.owned.items() if side[0] in readable}
     if not readable_rates or any(side in live.rates and live.rates[side].is_set_on_broker for side in readable_rates):
         return {}
     if any(None in owned.possible_rates for owned in readable_rates.values()):
-        return {}  # A rate that is just being set may not be there yet.
+        return {}  # The tuner is just setting a first rate, which may not be visible yet.
     lists_cleared = external_lists_cleared or any(topic not in live.lists for topic in memory.listed)
     on_one_broker = len({broker for broker, _ in readable_rates}) == 1
     cleared_again = now_ms - memory.cleared_at_ms < limits.external_change_hold_s * 1000
     if (on_one_broker or cleared_again) and not lists_cleared:
-        return {}  # An operator may have removed these rates just as well as a tool.
+        return {}  # An operator may have removed these rates, not a tool.
     return {side: owned.setpoint_bytes_per_s for side, owned in readable_rates.items()}
 
 
 def may_be_cleared_by_tool(current_bytes_per_s: int | None, *, throttles: bool) -> bool:
-    """Whether a tool may have cleared this rate together with all others. Only a snapshot of all sides can tell.
+    """Whether a tool may have cleared this rate together with all other rates. ``find_cleared_rates`` checks all sides.
 
     Args:
-        throttles: whether the tuner throttles any running move; otherwise no tool that ends a move clears its rates.
+        throttles: whether the tuner throttles any running move.
     """
     return current_bytes_per_s is None and throttles
 
@@ -66,7 +65,7 @@ def may_be_cleared_by_tool(current_bytes_per_s: int | None, *, throttles: bool) 
 def forget_cleared_rates(memory: Memory, sides: Iterable[BrokerSide], now_ms: int) -> tuple[Memory, list[Hold]]:
     """Returns the state without the cleared rates, and a hold that reports them; no hold if ``sides`` is empty.
 
-    The rates before the tuner's first change are forgotten too: the tool cleared the settings, so these rates are not restored.
+    The rates from before the tuner's first change are forgotten too: the tool has cleared them as well, so they are not restored.
     """
     cleared = set(sides)
     if not cleared:
@@ -89,7 +88,7 @@ def forget_cleared_rates(memory: Memory, sides: Iterable[BrokerSide], now_ms: in
 def relinquish_changed_rates(
     live: LiveCluster, memory: Memory, now_ms: int, limits: ThrottleLimits, *, throttles: bool
 ) -> tuple[Memory, list[Relinquish | Hold]]:
-    """Returns the state without rates that other clients changed and without expired holds; and a decision for each changed rate.
+    """Returns the state without rates that other clients changed and without expired holds, and a decision for each changed rate.
 
     Args:
         throttles: whether the tuner throttles any running move.
@@ -121,7 +120,7 @@ def relinquish_changed_rates(
             and side not in missing_before
             and not _is_late_predecessor_write(side, current, memory, now_ms)
         ):
-            # A tool removes rates one after the other, so this one is checked again in the next cycle.
+            # A tool removes rates one after the other, so this rate is checked again in the next cycle.
             missing.add(side)
         elif is_changed:
             memory, decision = relinquish_rate(side, current, memory, now_ms, limits)
@@ -175,7 +174,7 @@ def correct_late_writes(
     memory: Memory,
     limits: ThrottleLimits,
 ) -> list[SetRate]:
-    """Returns the changes that undo late writes of the previous tuner, on healthy sides whose earlier rate drains.
+    """Returns the changes that undo late writes of the previous tuner, on healthy sides whose earlier rate is above the minimum.
 
     Args:
         holds: the hold of each side in this cycle.
@@ -189,7 +188,7 @@ def correct_late_writes(
         if setting is None or rate_before is None or load is None:
             continue
         setpoint = min(rate_before, int(limits.rate_bytes_per_s_max))
-        # A rate before that does not drain was a step of the previous tuner's ramp.
+        # If the earlier rate is too low for the move, it was a step of the previous tuner's ramp, so it is not restored.
         if setpoint == setting.bytes_per_s:
             continue
         if setpoint < min_draining_bytes_per_s(load.steady_state_bytes_per_s, limits):

@@ -3,11 +3,11 @@
 The tuner throttles every move of a plan, with and without an objective, even if it does not throttle moves of other tools.
 Only a plan that an operator started with ``--unthrottled`` runs without a throttle.
 
-A move can outlive the record of its plan: after a rollback, or if the record is unreadable. So a move that the tuner has
-throttled stays throttled until it ends.
+A move may still run when the record of its plan is gone: after a rollback, or if the record is unreadable. So a move that the tuner
+has throttled stays throttled until it ends.
 
-Invariant: no side gets more than the ceiling, nor more than the lowest throttle of the plans that copy through it.
-Leaders get a little less (``PLAN_LEADER_RATIO``): a fetch response of up to 10 MB (``replica.fetch.response.max.bytes``) is sent
+Invariant: no side gets more than the ceiling, nor more than the lowest throttle of the plans that copy through it. Leaders get a
+little less (``PLAN_LEADER_RATIO``). A leader sends each fetch response of up to 10 MB (``replica.fetch.response.max.bytes``) as a
 whole, so a leader with several destinations exceeds its rate for some seconds.
 """
 
@@ -34,7 +34,7 @@ def list_requested_moves(plans: Iterable[Plan]) -> dict[TopicPartition, PlanThro
 def select_moves_to_list(
     moves: tuple[PartitionMove, ...], plan_moves: PlanMoves, limits: ThrottleLimits, listed: Mapping[str, TopicThrottle]
 ) -> tuple[PartitionMove, ...]:
-    """Returns the moves whose replicas belong on the throttled-replica lists; ``moves`` itself if all do.
+    """Returns the moves whose replicas belong on the throttled-replica lists.
 
     Args:
         listed: the tuner's list entries, by topic. A move with an entry keeps it, even if its plan is unknown.
@@ -63,10 +63,10 @@ def throttles_any_move(
 def plan_rates(
     moves: Iterable[PartitionMove], plan_moves: PlanMoves, limits: ThrottleLimits, *, may_lead: bool = False
 ) -> dict[BrokerSide, int]:
-    """Returns the rate that plans allow each side that they copy through, in bytes/s; without sides that no plan throttles.
+    """Returns the rate that plans allow on each side through which they copy, in bytes/s. Leaves out sides that no plan throttles.
 
     Args:
-        may_lead: include the leader sides of the replicas that may become leader if the present leader fails.
+        may_lead: include the leader sides of the replicas that may become the leader if the present leader fails.
     """
     rates: dict[BrokerSide, int] = {}
     if not plan_moves:
@@ -87,7 +87,7 @@ def plan_rates(
 def plan_setpoints(
     moves: Iterable[PartitionMove], plan_moves: PlanMoves, limits: ThrottleLimits, *, may_lead: bool = False
 ) -> dict[BrokerSide, int]:
-    """Returns ``plan_rates`` as the tuner sets them: without an objective leaders get a little less."""
+    """Returns the rates that the tuner sets for ``plan_rates``: without an objective leaders get a little less."""
     rates = plan_rates(moves, plan_moves, limits, may_lead=may_lead)
     return {side: leader_margin_rate(rate, side, limits) for side, rate in rates.items()}
 
@@ -129,7 +129,7 @@ def is_throttled(move: PartitionMove, live: LiveCluster) -> bool:
 def highest_plan_rate_bytes_per_s(plans: Iterable[Plan], limits: ThrottleLimits, now_ms: int) -> float | None:
     """Returns the highest rate of any active plan that has started, in bytes/s.
 
-    None: such a plan is unthrottled, or there is none.
+    None: one of these plans is unthrottled, or there is no such plan.
     """
     rates = [
         plan_throttle_rate(plan.head.throttle, limits.rate_bytes_per_s_max)

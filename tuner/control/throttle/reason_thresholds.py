@@ -1,7 +1,8 @@
-"""Tells how far a decision was from another one: for each rule with a threshold, the value that it needed and the one that it had.
+"""Shows how far a decision was from being different: for each rule with a threshold, the measured value and the value that would
+have changed the decision.
 
-The values are the recorded inputs of the decision (journal/decision_inputs.py), so they are those of its time. An input that the
-journal does not have gives no sentence.
+The values are the inputs that the journal recorded with the decision (journal/decision_inputs.py). If the journal lacks an input,
+its rule is left out.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ class Threshold(NamedTuple):
     """One condition with a number.
 
     Attributes:
-        measure: the measured value, in words.
-        needed: the value that would have decided otherwise, with its direction.
+        measure: the name of the measured value.
+        needed: the range in which the decision would have been different, such as "below 5 MB/s".
         actual: the value at the time of the decision.
-        otherwise: what the tuner would have decided then.
+        otherwise: what the tuner would have decided with a value in ``needed``.
     """
 
     measure: str
@@ -84,7 +85,7 @@ def _rate_conditions(record: _DecisionRecord) -> Iterator[Threshold]:
 
 
 def _drains(inputs: Inputs, *, is_stalled: bool) -> Iterator[Threshold]:
-    """Yields the drain and the lost time of each destination, which make a stall."""
+    """Yields the thresholds of the stall detector for each destination: the drain, and the lost progress."""
     for destination, stall in sorted(inputs["stalls"].items()):
         if bool(stall["stalled"]) != is_stalled:
             continue

@@ -1,25 +1,28 @@
-"""Decides which recovering replicas a throttle may hold back, and how far.
+"""Decides which recovering replicas the tuner throttles, and at which lowest rate.
 
-A replica recovers if it is assigned, has left the ISR, and its broker is alive: after a restart, or with an empty disk. Kafka
-copies without a limit then, and takes the clients' bandwidth. The tuner lists such replicas like replicas that a reassignment
-adds, on the leader's and on the follower's side, and the same control law sets the rates. But durability comes first:
+A replica recovers if it has left the ISR although its broker is alive: after a restart, or with an empty disk. Without a throttle
+its copy takes the clients' bandwidth. The tuner puts recovering replicas on the throttled-replica lists, on the leader's and on the
+follower's side, like replicas that a reassignment adds. The same control law sets the rates. The ISR of the replica's partition
+decides how far the replica is throttled:
 
-    below min.insync.replicas   nothing holds the replica back: it is on no list of the tuner, and the throttles of lists that
-                                other tools made are opened (isr_recovery.py). An unknown minimum is treated as not reached.
-    exactly at the minimum      throttled, but the rate of its sides is at least ``AT_MIN_ISR_RATIO`` of what the link and the
-                                ceiling allow: one more failure would stop the producers.
-    above the minimum           throttled as the objective demands.
+    below min.insync.replicas    not at all: the tuner lists no replica of the partition, and opens the throttles of lists that
+    other
+                                 tools made (isr_recovery.py). If the minimum is not known, the partition counts as below.
+    exactly min.insync.replicas  as the objective demands, but the rate of its sides is at least ``AT_MIN_ISR_RATIO`` of the rate
+    that
+                                 the link and the ceiling allow, because one more failure would stop the producers.
+    above min.insync.replicas    as the objective demands.
 
 Some recoveries run without a throttle:
 
-- A broker that lacks little is in sync before a throttle could help, so a rolling restart changes no setting.
-- On each other broker, the first partitions run unthrottled until together they lack 12 s of the minimum rate. Their order is
-  that of plans (streaming/shared/move_order.py): the topics that the operator names, then small ones. The listed replicas share
-  the two rates of their brokers, and Kafka decides in which order it serves them.
-- Without fresh signals the control law cannot raise the rate, and a recovery could stay at the minimum rate for ever. So a recovery
-  runs without a throttle if one of its sides has had none for ``UNMEASURED_S_MAX``.
-- A side may have a rate that the tuner must not change: another tool set it, or existing rates are preserved. The tuner puts
-  no recovery under such a rate. Those that were listed before stay listed, because that rate may be meant for them.
+- All recoveries of a broker that lacks few bytes: it is in sync before a throttle could help. So a rolling restart changes no
+  setting.
+- The first partitions of each other broker, which together lack at most the bytes that pass in 12 s at the minimum rate. Their
+  order is that of plans (streaming/shared/move_order.py): first the topics that the operator names, then small partitions.
+- Recoveries with a side that has had no fresh signal for ``UNMEASURED_S_MAX``. Without fresh signals the control law cannot raise
+  the rate, so the recovery could stay at the minimum rate for ever.
+- Recoveries with a side whose rate the tuner must not change, because another tool set it or existing rates are preserved. A
+  recovery that is already listed stays listed, because this rate may be meant for it.
 
 Invariants: a replica that is on a list of the tuner stays there until it is in sync, or until its partition is below the minimum.
 Recoveries never enter ``Memory.moving_replicas``, so their end removes no list or rate of another tool.
@@ -39,27 +42,31 @@ from tuner.core.freshness import Freshness, fresh_signals, freshness
 from tuner.core.reassignment_plan import TopicPartition
 from tuner.core.throttle_limits import ThrottleLimits
 
-# The lowest rate of a side with partitions exactly at min.insync.replicas, as a share of what the link and the ceiling allow.
+# The lowest rate of a side with partitions exactly at min.insync.replicas ÷ the rate that the link and the ceiling allow.
 AT_MIN_ISR_RATIO = 0.5
-# The time in which the signals of a recovery have to arrive: a broker that has just started sends its first ones.
+# The longest time without a fresh signal during which a recovery stays throttled. A broker that has just started has no signals
+# yet.
 UNMEASURED_S_MAX = 60.0
-# An idle quota lets its whole window pass at once: twelve seconds of its rate. A throttle cannot hold back fewer bytes than that.
+# An empty quota window passes the bytes of twelve seconds at once, so a throttle has no effect on fewer bytes.
 _WINDOW_S = 12.0
 _NO_LISTS = TopicThrottle()
 
 
 def standing_of(recovery: PartitionMove, min_in_sync: Mapping[str, int]) -> IsrStanding:
-    """Returns the standing of a recovering partition. An unknown minimum, or a partition without a leader, counts as below."""
+    """Returns whether the ISR of a recovering partition is below, at or above min.insync.replicas.
+
+    A partition with an unknown minimum, or without a leader, counts as below.
+    """
     if recovery.leader < 0:
         return IsrStanding.BELOW
     return isr_standing(len(recovery.isr), min_in_sync.get(recovery.topic))
 
 
 def with_recoveries(live: LiveCluster, limits: ThrottleLimits, memory: Memory) -> LiveCluster:
-    """Returns the snapshot as the throttle rules see it: recoveries that may be throttled are among its moves.
+    """Returns the snapshot for the throttle rules, in which recoveries that may be throttled are among the moves.
 
-    ``lost_replica_sides`` and ``below_minimum_sides`` then have the sides that slow replicas of partitions below
-    min.insync.replicas. The snapshot itself is returned if the tuner throttles no recoveries.
+    Its ``lost_replica_sides`` and ``below_minimum_sides`` have the sides that slow replicas of partitions below
+    min.insync.replicas. If the tuner throttles no recoveries, ``live`` is returned unchanged.
     """
     if not limits.throttles_recoveries or not live.recoveries or live.quota_sample_s:
         return live
@@ -82,8 +89,8 @@ def with_recoveries(live: LiveCluster, limits: ThrottleLimits, memory: Memory) -
 
 
 def select_throttled(live: LiveCluster, limits: ThrottleLimits, memory: Memory) -> list[PartitionMove]:
-    """Returns the recoveries that a throttle may hold back."""
-    listed, let_go = memory.listed, memory.unmeasured_recovery_sides
+    """Returns the recoveries that may be throttled; the module docstring has the rules."""
+    listed, unmeasured_sides = memory.listed, memory.unmeasured_recovery_sides
     fixed = live.rates.keys() & (memory.externally_owned_until_ms.keys() | _preserved_sides(live, limits, memory))
     lacking = lacking_bytes_by_broker(live)
     unlisted_bytes_max = _WINDOW_S * limits.rate_bytes_per_s_min
@@ -96,7 +103,7 @@ def select_throttled(live: LiveCluster, limits: ThrottleLimits, memory: Memory) 
             continue
         brokers = [b for b in recovery.adding if b in large]
         sides = sides_of(recovery)
-        if not brokers or not let_go.isdisjoint(sides):
+        if not brokers or not unmeasured_sides.isdisjoint(sides):
             continue
         lacks = live.lacking_bytes.get(_key(recovery))
         is_listed = any(_is_listed(recovery, b, listed) for b in brokers)
@@ -164,7 +171,7 @@ def sides_at_min_isr(live: LiveCluster) -> frozenset[BrokerSide]:
 
 
 def sides_of_recoveries(moves: Iterable[PartitionMove]) -> frozenset[BrokerSide]:
-    """Returns the sides through which recoveries copy, or would after a change of leader, and no reassignment does."""
+    """Returns the sides that only recoveries use, also those that recoveries would use after a change of leader."""
     recovering: set[BrokerSide] = set()
     reassigning: set[BrokerSide] = set()
     for move in moves:
@@ -197,7 +204,7 @@ def without_recoveries(signal: MoveSignal) -> MoveSignal:
 
 
 def _step_without_recoveries(step: MoveStep) -> MoveStep | None:
-    """Returns the step of the reassigned partitions; None if there were none, or if nothing was left of them."""
+    """Returns the step with the bytes of reassigned partitions only; None if it has no such bytes."""
     gained = max(0.0, step.gained_bytes - step.recovering_gained_bytes)
     written = max(0.0, step.written_bytes - step.recovering_written_bytes)
     remaining = max(0.0, step.remaining_bytes - step.recovering_remaining_bytes)
@@ -229,7 +236,7 @@ def _narrowed(recovery: PartitionMove, brokers: Sequence[int]) -> PartitionMove:
 
 
 def _merged(move: PartitionMove, recovering: Collection[int]) -> PartitionMove:
-    """Returns the move of a partition whose lost replicas are throttled like its adding ones."""
+    """Returns the move with the recovering replicas among its adding replicas, so that they are throttled alike."""
     lost = tuple(b for b in recovering if b not in move.adding)
     return replace(move, adding=(*move.adding, *lost), recovering=lost)
 
@@ -237,7 +244,7 @@ def _merged(move: PartitionMove, recovering: Collection[int]) -> PartitionMove:
 def _sides_listing(
     recoveries: Iterable[PartitionMove], lists: Mapping[str, TopicThrottle]
 ) -> dict[int, frozenset[BrokerSide]]:
-    """Returns the sides whose list names a recovering replica or its leader, by leader."""
+    """Returns, by leader, the sides whose list names a recovering replica or the leader of its partition."""
     by_leader: dict[int, set[BrokerSide]] = {}
     for recovery in recoveries:
         throttle = lists.get(recovery.topic)

@@ -1,4 +1,4 @@
-"""Reports in sentences which brokers recover, and what the tuner does about it, or would do."""
+"""Reports in sentences which brokers have recovering replicas, and what the tuner does with them, or would do."""
 
 from __future__ import annotations
 

@@ -1,12 +1,15 @@
 """Computes the rate that ends a stalled move.
 
-A throttle q carries steady-state replication W (all new writes to the throttled replicas) and the catch-up. Only q − W drains the
-remaining bytes B, so a move ends in time T at the rate W + B/T. T is the time that the slowest side (the leader or the follower
-throttle of one broker) takes at the operator's ceiling. Every side gets the rate for that T, so only the slowest runs at the
-ceiling.
+    q  the throttle of a side (the leader or the follower throttle of one broker)
+    W  steady-state replication: the part of q that the replication of new writes uses
+    B  the bytes that the side still has to copy
+    T  the time that the slowest side needs at the operator's ceiling
 
-Invariant: a setpoint is never below the current rate. A raised rate is at most the ceiling, and drains if the ceiling does. If no
-rate up to the ceiling drains, the side is infeasible.
+Only q − W reduces B, so a side ends in time T at the rate W + B ÷ T. Every side gets the rate for the same T, so only the slowest
+side runs at the ceiling.
+
+Invariant: a setpoint is never below the current rate. A raised rate is at most the ceiling, and above W if the ceiling is above W.
+If the ceiling is not above W, the side is infeasible.
 """
 
 from __future__ import annotations
@@ -20,12 +23,12 @@ from tuner.core.throttle_limits import ThrottleLimits
 
 
 def min_draining_bytes_per_s(steady_state_bytes_per_s: float, limits: ThrottleLimits) -> float:
-    """Returns the lowest rate that drains a side with this steady-state replication at a useful speed, in bytes/s."""
+    """Returns the lowest rate, in bytes/s, at which a side with this steady-state replication copies at a useful speed."""
     return max(limits.rate_bytes_per_s_min, limits.min_rate_over_steady_state * steady_state_bytes_per_s)
 
 
 def is_infeasible(current_bytes_per_s: float, load: SideLoad, limits: ThrottleLimits) -> bool:
-    """Whether steady-state replication alone takes all of the ceiling and of the current rate, so that the move never ends."""
+    """Whether W is not below the ceiling and not below the current rate, so that the move never ends."""
     return load.steady_state_bytes_per_s >= max(limits.rate_bytes_per_s_max, current_bytes_per_s)
 
 

@@ -1,4 +1,4 @@
-"""The strategy without an objective: a throttle is only raised, and only if it has made a move stall (a rescue)."""
+"""Implements the strategy without an objective: the tuner only raises throttles that made a move stall (a rescue)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def decide_rescue(throttled: ThrottledSide, stall_limits: StallLimits, bottlenec
         return _raise(throttled) if _is_rescue_too_low(case) else _hold_progressing(throttled, stall_limits)
     if stall.bound_side is None and stall.unmeasured_side is not None:
         return hold_for_unmeasured_side(case, stall.unmeasured_side)
-    # No throttle is the cause. A higher rate would not help now, and would harm clients once the real cause is gone.
+    # No throttle limits the move. A higher rate would not help now, and would harm clients once the real cause is gone.
     if stall.bound_side is None:
         current = throttled.setting.bytes_per_s
         return case.hold(*explain_unthrottled_stall(case.side, current, stall.destinations, case.view, bottlenecks))

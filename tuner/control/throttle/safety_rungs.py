@@ -1,9 +1,9 @@
 """The safety rules that come before any strategy, as an ordered ladder.
 
-A rung checks one side (the leader or the follower throttle of one broker) for the situation that the rung's docstring describes. It
-returns a decision, or None if it does not apply. ``SAFETY_RUNGS``, at the end of this module, is the order: the first rung that
-returns a decision wins. First come sides that cannot be observed, then ownership, operator orders, changes that need no
-measurement, and last the measurements that a strategy needs.
+A rung is a rule that checks one side (the leader or the follower throttle of one broker) for the situation that the rung's
+docstring describes. It returns a decision, or None if it does not apply. ``SAFETY_RUNGS``, at the end of this module, is their
+order; only the first decision counts. The order is: sides that cannot be read, ownership, operator orders, changes that need no
+measurement, and missing measurements.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ def _hold_if_externally_owned(case: SideCase) -> Decision | None:
 
 
 def _warm_up_for_plan(case: SideCase) -> Decision | None:
-    """A plan is about to copy through an empty window: Kafka would let a whole window's bytes through at once.
+    """A plan is about to copy through an empty quota window: the bytes of a whole window would pass at once.
 
-    This precedes an operator's override, as the ordered rate has to warm up too.
+    This rung comes before an operator's override, because the ordered rate needs a warm-up too.
     """
     if case.limits.closed_loop or find_preserved_rate(case) is not None:
         return None
@@ -77,7 +77,7 @@ def follow_override(case: SideCase) -> Decision | None:
 
 
 def _preserve_existing_rate(case: SideCase) -> Decision | None:
-    """The throttle is older than the move, and the operator wants such throttles left alone."""
+    """The throttle is older than the move, and the settings tell the tuner to leave such throttles alone."""
     rate = find_preserved_rate(case)
     if rate is None:
         return None
@@ -85,16 +85,16 @@ def _preserve_existing_rate(case: SideCase) -> Decision | None:
 
 
 def find_preserved_rate(case: SideCase) -> int | None:
-    """Returns the current rate if it is older than the move and such rates are preserved; else None.
+    """Returns the current rate if it is older than the move and existing rates are preserved; else None.
 
-    A rate for all brokers (``<default>``) is always older: no tool sets one for a move.
+    A rate for all brokers (``<default>``) is always older than the move, because no tool sets it for a move.
     """
     setting, owned = case.setting, case.owned
     if case.limits.adopts_existing or setting is None:
         return None
     if owned is None:
         existing = case.memory.preexisting_rates.get(case.side) if setting.is_set_on_broker else setting.bytes_per_s
-    else:  # The tuner owns the rate because of an order that is over, or of a change that was never written.
+    else:  # The tuner still owns the rate after an order that is over, or after a change that was not written.
         existing = None if case.is_ramping else owned.restore_to_bytes_per_s
     return setting.bytes_per_s if setting.bytes_per_s == existing else None
 
@@ -108,10 +108,10 @@ def _warm_up_for_steering(case: SideCase) -> Decision | None:
 
 
 def _restore_if_reason_is_over(case: SideCase) -> Decision | None:
-    """The reason for a temporary change is over. A rescue only raises rates, so no other rule would lower this rate.
+    """The reason for a temporary change is over, so the earlier rate is restored. No other rule would lower the temporary rate.
 
-    With fresh signals and an objective the control law sets its own rate instead, unless existing rates are preserved. On a side of
-    a plan the plan's rate is the one to return to (``follow_plan_rate``).
+    Two kinds of sides are left out: with an objective, a side whose rate the control law sets; without an objective, a side of a
+    plan, which returns to the plan's rate (``follow_plan_rate``).
     """
     if case.limits.closed_loop:
         steerable = case.view.freshness(case.side) is Freshness.FRESH
@@ -122,9 +122,9 @@ def _restore_if_reason_is_over(case: SideCase) -> Decision | None:
 
 
 def _lower_to_ceiling(case: SideCase) -> Decision | None:
-    """The operator lowered the ceiling below a rate that the tuner had raised. No measurement justifies keeping that rate.
+    """The operator lowered the ceiling below a rate that the tuner had raised, so the rate falls to the ceiling.
 
-    A rate that was set before the tuner started may stay above the ceiling. The control law itself stays below the ceiling.
+    A rate from before the tuner's first change may stay above the ceiling. The control law's own rates are never above the ceiling.
     """
     limits, owned, setting = case.view.limits, case.owned, case.setting
     if limits.closed_loop or owned is None or setting is None:
@@ -139,7 +139,7 @@ def _lower_to_ceiling(case: SideCase) -> Decision | None:
 
 
 def _hold_or_decay_without_fresh_signals(case: SideCase) -> Decision | None:
-    """The side has no fresh signals, so its rate is not raised. If fresh signals stay away, a rate that the tuner raised decays."""
+    """The side has no fresh signals, so its rate is not raised. After ``decay_age_s`` a rate that the tuner raised decays."""
     unmeasured = case.hold_if_unmeasured(case.side)
     if unmeasured is None:
         return None
@@ -147,10 +147,10 @@ def _hold_or_decay_without_fresh_signals(case: SideCase) -> Decision | None:
 
 
 def _decay_stale_rate(case: SideCase) -> Decision | None:
-    """Returns the next step down of a raised rate, towards the earlier rate, or the lowest rate that drains if that is higher.
+    """Returns the next step down of a raised rate. It ends at the rate from before the raise, or at the minimum rate.
 
-    A plan's rate is the operator's and does not decay. The control law decays its rates itself. A throttle that blocks writes
-    does not decay: the leader's fresh broker signal reports blocked writes, even if the signals of the move are old.
+    Three kinds of rates do not decay here: a plan's rate, because the operator chose it; rates of the control law, which lowers
+    them itself; and a throttle that blocks writes, which the leader's fresh broker signal shows even if the move's signals are old.
     """
     limits, owned, setting = case.view.limits, case.owned, case.setting
     if limits.closed_loop or case.side in case.view.plan_rates or owned is None or setting is None:
@@ -158,7 +158,7 @@ def _decay_stale_rate(case: SideCase) -> Decision | None:
     if case.view.freshness(case.side) is Freshness.FRESH or case.blocks_writes:
         return None
     signal = case.view.signal(case.side)
-    # If this tuner never had a signal, its predecessor raised the rate. The age then starts at the first cycle without a signal.
+    # If this tuner never had a signal, the previous tuner raised the rate. The time then counts from this tuner's first cycle.
     since_ms = case.memory.unmeasured_since_ms.get(case.side, case.view.now_ms)
     unmeasured_s = age_s(signal, case.view.now_ms) if signal is not None else (case.view.now_ms - since_ms) / 1000
     if unmeasured_s <= limits.decay_age_s:
@@ -185,15 +185,15 @@ def _decay_stale_rate(case: SideCase) -> Decision | None:
 
 
 def _hold_if_signals_contradict(case: SideCase) -> Decision | None:
-    """Fresh signals that contradict each other allow no conclusion."""
+    """The fresh signals contradict each other, so nothing is changed."""
     contradiction = case.view.contradictions.get(case.side)
     return None if contradiction is None else case.hold(Reason.SIGNALS_CONTRADICT, contradiction)
 
 
 def _open_if_blocking_writes(case: SideCase) -> Decision | None:
-    """Partitions accept no writes until lost replicas are back: durability precedes any throttle.
+    """Partitions accept no writes until lost replicas are back, so the throttle opens. Durability has priority over any throttle.
 
-    With an objective the steering strategy opens the throttle.
+    With an objective, ``allow_steering`` opens the throttle instead of this rung.
     """
     if case.limits.closed_loop or not case.blocks_writes:
         return None
@@ -201,7 +201,7 @@ def _open_if_blocking_writes(case: SideCase) -> Decision | None:
 
 
 def _hold_if_destinations_down(case: SideCase) -> Decision | None:
-    """All destinations of this side are down. If some are alive, they still progress, and the side is judged by them."""
+    """All destinations of this side are down. If a destination is alive, later rules judge the side by its progress."""
     destinations = case.view.destinations_through(case.side)
     if case.view.measured_destinations(case.side) or not case.view.live.brokers.isdisjoint(destinations):
         return None
@@ -214,7 +214,7 @@ def _hold_if_destinations_down(case: SideCase) -> Decision | None:
 
 
 def _hold_if_destinations_unmeasured(case: SideCase) -> Decision | None:
-    """Progress is measured at the destinations: if none has a fresh signal, there is nothing to judge."""
+    """No destination has a fresh signal. Progress is measured at the destinations, so it is unknown."""
     if case.view.measured_destinations(case.side):
         return None
     destination = (min(case.view.destinations_through(case.side)), Side.FOLLOWER)

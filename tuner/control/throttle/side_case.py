@@ -1,4 +1,4 @@
-"""The input of the throttle rules: one side of one broker, with its settings, measurements and stalled moves."""
+"""Defines the inputs of the throttle rules for one side of one broker: its settings, measurements and stalled moves."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ class SideCase:
     """A side (the leader or the follower throttle of one broker) in one cycle.
 
     Attributes:
-        limits: the operator's limits. The ceiling is lower if plans with a lower rate copy through this side.
+        limits: the operator's limits. If a plan with a throttle below the ceiling copies through this side, the ceiling is the
+            plan's throttle.
     """
 
     side: BrokerSide
@@ -31,7 +32,7 @@ class SideCase:
 
     @property
     def setting(self) -> RateSetting | None:
-        """The rate that is set now, whether or not a list makes any replica count against it."""
+        """The rate that is set now, even if no replica on a throttled-replica list counts against it."""
         return self.view.live.rates.get(self.side)
 
     @property
@@ -90,9 +91,9 @@ class Stall:
     """The stalled moves through one side.
 
     Attributes:
-        destinations: brokers whose move has stalled, sorted; empty if all progress.
-        bound_side: a side on the path of these moves whose throttle limits them; None if none does.
-        unmeasured_side: a side on that path whose throughput is unknown; None if all are known.
+        destinations: brokers onto which a move has stalled, sorted; empty if all moves progress.
+        bound_side: a side on the path of these moves whose throttle limits them; None if no throttle limits them.
+        unmeasured_side: a side on the path of these moves whose throughput is unknown; None if all are known.
     """
 
     destinations: list[int]

@@ -3,7 +3,7 @@
 The order of the rules for one side (the leader or the follower throttle of one broker):
 
 1. ``SAFETY_RUNGS``: observability, ownership, operator orders, changes that need no measurement, measurements.
-2. The throttle itself: there has to be one, with a measured load, a feasible ceiling and no ramp in progress.
+2. The throttle itself: the side must have a throttle, a measured load, a feasible ceiling and no ramp in progress.
 3. The strategy: with an objective the control law steers, without one a stalled move is rescued.
 4. Vetoes of external checks: a raise becomes a hold (``vetoes.py``).
 """
@@ -86,12 +86,12 @@ def _decide_side(case: SideCase, findings: _CycleFindings) -> Decision:
 
 
 def _find_stall(case: SideCase, stalled_destinations: Set[int]) -> Stall:
-    """Returns the stalled moves through one side, with a throttle that limits them and a side that is not measured."""
+    """Returns the stalled moves through one side, a throttle that limits them, and a side on their path that is not measured."""
     view = case.view
     if not stalled_destinations:
         return Stall(destinations=[], bound_side=None, unmeasured_side=None)
     stalled = sorted(view.measured_destinations(case.side) & stalled_destinations)
-    # A replica that waits for the remote storage copies nothing, whatever its throttles are.
+    # A replica that waits for the remote storage copies nothing, so no throttle limits it.
     copying = [d for d in stalled if not view.is_held_by_remote_storage(d)]
     bound = (side for d in copying if (side := view.first_bound_side(d)) is not None)
     unmeasured = (side for d in copying if (side := view.first_unmeasured_side(d)) is not None)
@@ -130,7 +130,7 @@ def _explain_missing_throttle(case: SideCase) -> str:
 def _hold_if_infeasible(throttled: ThrottledSide) -> Hold | None:
     """Returns a hold with the numbers for the operator if no permitted rate ends the move; else None.
 
-    With an objective a current rate above the ceiling does not count, as the control law lowers it to the ceiling.
+    With an objective, only the ceiling counts, because the control law lowers a higher current rate to the ceiling.
     """
     case, load, limits = throttled.case, throttled.load, throttled.case.limits
     current = 0 if limits.closed_loop else throttled.setting.bytes_per_s

@@ -1,8 +1,8 @@
 """Tracks the age of broker signals on arrival, and whether the newest signal is young enough for the tuner to be ready.
 
-Signals older than the limit (``tuner.signal_age_s_max``) never raise a rate. Readiness, for probes and operators, has hysteresis:
-the tuner becomes ready with a signal within the limit, and stops being ready when the newest signal is older than twice the limit.
-On a busy host single signals exceed the limit a little, and a probe that follows each of them would be useless.
+Signals older than the limit (``tuner.signal_age_s_max``) never raise a rate. Readiness has hysteresis: the tuner becomes ready with
+a signal within the limit, and stops being ready when the newest signal is older than twice the limit. On a busy host, single
+signals are a little older than the limit. Without hysteresis, a readiness probe would change with each of these signals.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The throttle controller's state between cycles, as a value: the journal stores it, and a replay starts from it."""
+"""Defines the throttle controller's state between cycles, as an immutable value. The journal stores it; a replay starts from it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class StallState:
 
 @value
 class RateSince:
-    """The rate of one throttle in the last cycle, and when it changed; see rate_changes.py."""
+    """The rate of one throttle in the last cycle, and when it last changed; see rate_changes.py."""
 
     bytes_per_s: int | None  # None: no throttle.
     since_ms: int  # 0: it has not changed since the first observation.
@@ -39,9 +39,9 @@ class OwnedRate:
     Attributes:
         before_bytes_per_s: the rate before the tuner's first change; None if there was none.
         setpoint_bytes_per_s: the rate at the end of the last change.
-        possible_rates: every rate that the last change may have left, in the order of its writes (None: no setting). After a
-            crash during a change the current rate is still recognised as the tuner's own.
-        restore_to_bytes_per_s: the rate to restore when the reason of a temporary change is over; None if it is permanent.
+        possible_rates: all rates that the side can have after the last change, which may have been interrupted, in the order of
+            the writes (None: no setting). So after a crash the tuner still recognises the current rate as its own.
+        restore_to_bytes_per_s: the rate to restore when the reason of a temporary change is over; None: the change is permanent.
     """
 
     before_bytes_per_s: int | None
@@ -56,7 +56,7 @@ class IdleThrottles:
 
     Attributes:
         brokers: brokers whose rates could be read.
-        rates: sides with a rate of their own.
+        rates: sides whose rate is set on the broker itself.
         lists: topics with throttled-replica lists.
         new_rates: the sides in ``rates`` whose rate appeared after the first idle cycle.
         new_lists: the topics in ``lists`` whose list appeared after the first idle cycle.
@@ -89,27 +89,28 @@ class Memory:
     # Rates that were set in idle cycles (cycles without moves). They belong to no move, so the end of a move does not remove them.
     preexisting_rates: Mapping[BrokerSide, int] = field(default_factory=dict)
     # Topics with lists in two idle cycles in a row, so that the lists belong to no move; None: not observed yet. One cycle is not
-    # enough: kafka-reassign-partitions sets the lists of a move a moment before the move.
+    # enough, because kafka-reassign-partitions sets the lists of a move a moment before the move.
     preexisting_lists: frozenset[str] | None = None
-    idle_lists: frozenset[str] = frozenset()  # Topics with lists in the idle cycle before.
-    idle_rates: Mapping[BrokerSide, int] = field(default_factory=dict)  # In the idle cycle before. Not in the journal.
-    # The first idle cycle of each rate and of each topic's lists that are still set. For `rheostat throttles`, not for decisions.
+    idle_lists: frozenset[str] = frozenset()  # Topics with lists in the last idle cycle.
+    idle_rates: Mapping[BrokerSide, int] = field(default_factory=dict)  # Rates in the last idle cycle. Not in the journal.
+    # Since which idle cycle each rate, and the lists of each topic, have been set. For `rheostat throttles`, not for decisions.
     idle_rates_since: Mapping[BrokerSide, RateSince] = field(default_factory=dict)
     idle_lists_since_ms: Mapping[str, int] = field(default_factory=dict)
     # The throttles of the last idle cycle, from the end of the moves until their cleanup. Not in the journal.
     after_moves: IdleThrottles | None = None
-    # Brokers that were away when their move ended. The throttles of that move are removed when the brokers are back.
+    # Brokers that were down when their move ended. The tuner removes the throttles of the move when the brokers are back.
     brokers_to_clear: frozenset[int] = frozenset()
-    # The tuner's entries in the throttled-replica lists, by topic: from before they are written until they are removed.
+    # The tuner's entries in the throttled-replica lists, by topic. An entry is noted before it is written, until it is removed.
     listed: Mapping[str, TopicThrottle] = field(default_factory=dict)
-    # Topics whose lists had such entries in the last cycle. Not in the journal.
+    # Topics whose lists had entries of the tuner in the last cycle. Not in the journal.
     listed_topics: frozenset[str] = frozenset()
     # Owned sides without a rate in the last cycle. A tool may have cleared all rates, so these sides are checked again.
     missing_rates: frozenset[BrokerSide] = frozenset()
     # Owned sides without a signal, and since when. Not in the journal.
     unmeasured_since_ms: Mapping[BrokerSide, int] = field(default_factory=dict)
-    # Sides of recoveries without fresh signals, and since when; and those that have had none for too long. Not in the journal.
+    # Sides of recoveries without fresh signals, and since when. Not in the journal.
     recovery_unmeasured_since_ms: Mapping[BrokerSide, int] = field(default_factory=dict)
+    # Those of these sides that have had no fresh signal for too long (recovery.py). Not in the journal.
     unmeasured_recovery_sides: frozenset[BrokerSide] = frozenset()
     decayed_at_ms: Mapping[BrokerSide, int] = field(default_factory=dict)  # Time of the last decay. Not in the journal.
     rates_since: Mapping[BrokerSide, RateSince] = field(default_factory=dict)  # Not in the journal.
@@ -122,8 +123,8 @@ class Memory:
     cleared_at_ms: int = 0  # When all the tuner's rates last disappeared at once.
     idle_snapshots: int = 0  # Snapshots in a row without moves.
     orders_at_ms: int = 0  # The time of the newest acknowledged orders.
-    recorded_orders: Orders = field(default_factory=Orders)  # The orders in the journal's last record of them.
-    orders_recorded_until_ms: int | None = None  # The time of that record; None: there is none.
+    recorded_orders: Orders = field(default_factory=Orders)  # The orders in the journal's last record of orders.
+    orders_recorded_until_ms: int | None = None  # The time of the journal's last record of orders; None: there is none.
 
     def with_listed(self, topic: str, pairs: TopicThrottle) -> Mapping[str, TopicThrottle]:
         """Returns ``listed`` with these entries of one topic; without the topic if there are none."""

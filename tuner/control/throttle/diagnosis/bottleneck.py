@@ -2,12 +2,12 @@
 
 The rules compare the brokers of the move with each other, in this order:
 
-1. All sources progress towards other destinations: the destination is the bottleneck. If no bytes arrived for 20 s, its replicas
-   are likely dead.
-2. Exactly one source makes no progress towards any destination, and all other sources progress: that source is the bottleneck.
-3. The destination has several sources, all with room in their throttles and without other stalled copies: the destination is the
-   bottleneck, since several sources rarely fail at once. This rule is skipped if request handlers are busy on sources alone.
-4. Request handlers are busy on exactly one of the brokers: that broker is the bottleneck.
+1. If copies from all sources to other destinations progress, the destination is the bottleneck. If also no bytes have arrived for
+   20 s, the destination's replicas are likely dead.
+2. If exactly one source has only stalled copies, and copies from all other sources progress, this source is the bottleneck.
+3. If the destination has several sources, and no other copy from them has stalled, the destination is the bottleneck, because
+   several sources rarely fail at once. This rule does not apply if request handlers are busy on sources only.
+4. If request handlers are busy on exactly one of the brokers, this broker is the bottleneck.
 
 Otherwise there is no result. The result only explains the stall; no rate depends on it.
 """
@@ -21,8 +21,8 @@ from tuner.control.throttle.decision import Reason
 from tuner.core import formatting
 from tuner.core.value import value
 
-BUSY_IDLE_RATIO = 0.3  # Request handlers that are idle for less count as busy (Kafka's documentation).
-SILENT_S_MIN = 20.0  # Longer than the longest silence of a quota's window.
+BUSY_IDLE_RATIO = 0.3  # Request handlers with a lower idle ratio count as busy (Kafka's documentation).
+SILENT_S_MIN = 20.0  # Longer than the longest time without bytes that a quota window causes.
 
 _NAMES_MAX = 5
 
@@ -38,7 +38,10 @@ class Bottleneck:
 
 @value
 class SourceProgress:
-    """The destinations of one source that were observed long enough: those that progress, and those that have stalled."""
+    """The destinations of one source whose copies progress, and those whose copies have stalled.
+
+    Destinations that were not observed long enough are in neither list.
+    """
 
     progressing: tuple[int, ...] = ()
     stalled: tuple[int, ...] = ()  # Without stalls that a throttle causes.
@@ -55,8 +58,8 @@ def find_bottleneck(
         idle_ratios: idle ratios of request handlers, by broker, where they are measured.
     """
     progressing = sorted(source for source, progress in sources.items() if progress.progressing)
-    # The sources whose copies to other destinations have stalled as well.
-    starving = [
+    # The sources that have only stalled copies, also to other destinations.
+    stalled_sources = [
         source
         for source, progress in sources.items()
         if not progress.progressing and any(other != destination for other in progress.stalled)
@@ -69,12 +72,12 @@ def find_bottleneck(
         if silent_s >= SILENT_S_MIN:
             return _dead_replicas(destination, f"no bytes have arrived for {silent_s:.0f} s, while {evidence}")
         return _slow_destination(destination, evidence)
-    if len(starving) == 1 and len(progressing) == len(sources) - 1:
-        [source] = starving
+    if len(stalled_sources) == 1 and len(progressing) == len(sources) - 1:
+        [source] = stalled_sources
         others = tuple(other for other in sources[source].stalled if other != destination)
         return _slow_source(source, f"its copies to {_names(others)} have stalled as well")
     only_sources_busy = bool(busy) and destination not in busy
-    if len(sources) > 1 and not starving and not only_sources_busy:
+    if len(sources) > 1 and not stalled_sources and not only_sources_busy:
         return _slow_destination(destination, f"{_names(tuple(sources))} all have room in their throttles towards it")
     suspects = sorted(busy & {destination, *sources})
     if len(suspects) == 1:
@@ -89,7 +92,7 @@ def _names(brokers: Sequence[int]) -> str:
 
 
 def _silent_s(steps: Sequence[MoveStep]) -> float:
-    """Returns the seconds without bytes at the end of the known steps."""
+    """Returns for how many seconds, up to the newest step, no bytes have arrived."""
     silent_s = 0.0
     for step in sorted(steps, key=lambda step: step.at_ms, reverse=True):
         if step.gained_bytes > 0:

@@ -1,7 +1,7 @@
 """Finds a fetcher collision that explains a stalled move: partitions that share one fetcher thread while other threads are idle.
 
-If a throttle is not used up, something else limits the move. A different number of fetcher threads would separate the colliding
-partitions; a higher throttle would not help. fetcher_load.py explains why partitions collide.
+If a throttle is not used up, it does not limit the move, and a higher throttle would not help. If the cause is a collision, another
+number of fetcher threads would separate the colliding partitions. fetcher_load.py explains why partitions collide.
 
 A collision counts only if bytes arrive at the rate of a busy thread. A slower move has another cause, such as a disk or the
 network. The result only explains the stall; no rate depends on it.
@@ -37,8 +37,10 @@ class FetcherCollision:
     """The busiest fetcher thread of a destination, and a better number of threads.
 
     Attributes:
-        thread_partitions: moving partitions on that thread.
-        moving_partitions: partitions that move onto the destination from that leader, on all threads.
+        leader: the broker from which the busiest thread copies.
+        thread: number of the busiest thread.
+        thread_partitions: moving partitions on the busiest thread.
+        moving_partitions: partitions that move from ``leader`` onto the destination, on all threads.
         threads: num.replica.fetchers of the destination.
         better_threads: the recommended num.replica.fetchers.
         better_thread_partitions: moving partitions on the busiest thread with ``better_threads``.
@@ -66,7 +68,7 @@ def find_fetcher_collision(
 ) -> FetcherCollision | None:
     """Returns the collision that limits a stalled move onto this broker; None: there is none.
 
-    The caller has found that no throttle limits the move.
+    The caller has checked that no throttle limits the move.
 
     Args:
         moves: the moves onto the destination.
@@ -79,7 +81,7 @@ def find_fetcher_collision(
     by_pair = _moving_replicas(destination, moves)
     if not by_pair:
         return None
-    # The load of a thread is its number of moving partitions. The current number of threads is compared with the best one.
+    # The load of a thread is its number of moving partitions. ``better`` has the best number of threads.
     current = estimate_load(by_pair, {destination: threads})
     better = choose_fetcher_load(current, estimate_loads(by_pair))
     if not is_worthwhile(current, better) or current.busiest is None or better.fetchers is None:

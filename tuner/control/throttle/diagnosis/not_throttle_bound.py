@@ -24,7 +24,7 @@ class BottleneckFinder:
         self._stalls = memory.stalls
         self._limits = limits
         self._bottlenecks: dict[int, Bottleneck | None] = {}  # By destination.
-        # By source. On a large cluster each source is looked up a thousand times.
+        # By source. Kept, because on a large cluster each source is looked up a thousand times.
         self._progress: dict[int, SourceProgress] = {}
 
     def bottleneck_of(self, destination: int) -> Bottleneck | None:
@@ -35,7 +35,7 @@ class BottleneckFinder:
     def _find(self, destination: int) -> Bottleneck | None:
         view = self._view
         signal = view.fresh_signal((destination, Side.FOLLOWER))
-        # If fetcher threads collide, the collision is the cause, also for copies from other sources.
+        # A fetcher collision is the cause of the stall, so no other bottleneck is searched.
         if signal is None or view.fetcher_collision(destination) is not None:
             return None
         sources = view.leaders_of(destination)
@@ -44,7 +44,7 @@ class BottleneckFinder:
         return find_bottleneck(destination, progress_by_source, signal.steps, idle_ratios)
 
     def _progress_of(self, source: int) -> SourceProgress:
-        """Returns the progress of the source, without destinations that a throttle limits or that were observed too briefly."""
+        """Returns the source's progress. Leaves out destinations that a throttle limits or that were observed too briefly."""
         if source not in self._progress:
             measured = sorted(self._view.measured_destinations((source, Side.LEADER)))
             observed = [d for d in measured if self._stalls[d].observed_s >= self._limits.observed_s_min]
@@ -106,6 +106,6 @@ def _is_copied_through(side: BrokerSide, collision: FetcherCollision) -> bool:
 
 
 def _explains(bottleneck: Bottleneck, side: BrokerSide) -> bool:
-    """Returns whether the bottleneck explains the stall on this side: a slow source does not explain one on other sources."""
+    """Returns whether the bottleneck explains the stall on this side. A slow source does not explain a stall of another source."""
     is_other_source = side[1] is Side.LEADER and side[0] != bottleneck.broker
     return not (is_other_source and bottleneck.reason is Reason.STALLED_SOURCE_BOUND)

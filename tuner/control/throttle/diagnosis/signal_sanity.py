@@ -1,12 +1,14 @@
 """Finds signals that contradict each other or the cluster. The controller treats such signals like stale ones.
 
-Two measures of the same bytes always differ a little, because they span different seconds. Three contradictions have another cause:
+Two measures of the same bytes always differ a little, because they cover different seconds. Three contradictions have another
+cause:
 
     no moving partition   The cluster lists moves on a side (the leader or the follower throttle of one broker), and the side's
                           signal counts none. Either the move has just begun, or the collector observes another cluster.
-    part > whole          More replication than total network traffic is measured on a broker. The calculated rate of clients would
+    part > whole          A broker reports more replication than total network traffic. The calculated rate of its clients would
                           be 0, and the whole network would seem free.
-    sent ≠ received       All brokers together send a multiple of what they receive for catching-up replicas, or the reverse.
+    sent ≠ received       For catching-up replicas, all brokers together send several times as many bytes as they receive, or the
+                          reverse.
 
 Invariant: no rate is raised because of contradictory signals.
 """
@@ -75,7 +77,7 @@ def _explain_excess(side: Side, signal: BrokerSignal, limits: ThrottleLimits) ->
 def _explain_imbalance(
     live: LiveCluster, brokers: Mapping[int, BrokerSignal], now_ms: int, limits: ThrottleLimits
 ) -> str | None:
-    """Returns a text if the brokers together send far more, or far less, than they receive; None if not, or without all signals."""
+    """Returns a text if the brokers together send far more, or far less, than they receive; else None. Needs all signals."""
     sent = received = 0.0
     for broker in live.brokers:
         signal = brokers.get(broker)

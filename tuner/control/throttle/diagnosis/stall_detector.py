@@ -1,24 +1,24 @@
 """Detects that the move onto a broker has stopped making progress.
 
-Every second the throttles let a certain number of bytes through. The detector counts the seconds whose bytes did not arrive:
+Vocabulary:
+    drain     bytes/s by which the backlog of the adding replicas falls: bytes that arrived − bytes that producers wrote meanwhile.
+    expected  the drain that the throttles allow: the quota − steady-state replication. If the throttles allow no drain, or if no
+              throttle is set, a small fixed rate is expected. So a move under a throttle that is too low counts as stalled.
+    allowed   the bytes that the throttles let through to the adding replicas: the expected drain + bytes that producers write.
+    S         lost progress, in seconds.
+
+The detector adds up the seconds whose bytes did not arrive. For each step of Δt seconds between two signals:
 
     if the drain over the last 9 to 11 s is below half of the expected drain:   S ← S + Δt × (1 − arrived ÷ allowed)
     otherwise:                                                                  S ← S − Δt
 
-The move has stalled from S = ``stalled_lost_s`` on, which is also the highest S, and is progressing again at S = 0. The condition
-spans most of a quota window, so that the quota's own rhythm (9 s of silence, then a burst) loses nothing.
+S stays between 0 and ``stalled_lost_s``. The move has stalled once S reaches ``stalled_lost_s``, and progresses again once S is 0.
+The condition covers most of a quota window, because the quota itself passes bytes in a burst after up to 9 s of silence.
 
-This is a one-sided CUSUM over time. A pause of a broker loses its own length, however the samples cut it. So ``stalled_lost_s`` is
-the longest pause that a healthy move may have, and it alone trades early reports for false ones. A move that only drains too slowly
-loses the missing share of each second.
+This is a one-sided CUSUM test. A pause of a broker increases S by the length of the pause, however the signals divide it. So
+``stalled_lost_s`` is the longest pause that a healthy move may have. A higher value gives fewer false reports, but later reports.
 
 Invariant: only data changes S. For missing data see freshness.py.
-
-Vocabulary:
-    drain     bytes/s by which the adding replicas come closer: bytes gained less bytes written meanwhile.
-    expected  the drain that the throttles allow: the quota less steady-state replication. It is a small fixed rate if the throttles
-              allow nothing, or if there are none: so a move under a throttle that is too low counts as stalled.
-    allowed   the bytes that the throttles let through to the adding replicas: the expected drain, and what is written meanwhile.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ def expected_drain_bytes_per_s(
     """Returns the drain that the throttles of a destination allow.
 
     Args:
-        surplus_follower: the throttle of the follower side less its steady-state replication; None: no throttle, or unknown.
-        surplus_leaders: this difference of each leader side, divided by the number of the leader's destinations.
-        steered: closed-loop control sets all these throttles. Then even a small positive surplus is deliberate, and a move that
-            uses it is progressing.
+        surplus_follower: the throttle of the follower side − its steady-state replication; None: no throttle, or unknown.
+        surplus_leaders: for each leader side: (its throttle − its steady-state replication) ÷ the leader's number of destinations.
+        steered: closed-loop control sets all these throttles. A small positive surplus is then intended, so a move that uses it
+            progresses.
     """
     allowed: list[float] = []
     if surplus_follower is not None:
@@ -66,8 +66,8 @@ def expected_drain_bytes_per_s(
 def judge_steps(
     state: StallState, steps: Sequence[MoveStep], expected_bytes_per_s: float, limits: StallLimits
 ) -> StallState:
-    """Returns the state after the steps that are newer than the last judged one. ``expected_bytes_per_s`` is above 0."""
-    # A signal has five steps, of which four were usually judged with the previous signal.
+    """Returns the state after the steps that no earlier call has judged. ``expected_bytes_per_s`` is above 0."""
+    # A signal has five steps. The previous call has usually judged four of them.
     new_steps = [step for step in steps if step.at_ms > state.judged_until_ms and step.dt_s > 0]
     for step in sorted(new_steps, key=_AT_MS):
         if step.at_ms > state.judged_until_ms:  # Two steps may report the same time.
@@ -76,7 +76,7 @@ def judge_steps(
 
 
 def _add_step(state: StallState, step: MoveStep, expected_bytes_per_s: float, limits: StallLimits) -> StallState:
-    """Returns the state after one more step. Nothing is judged before the steps span a window."""
+    """Returns the state after one more step. S changes only once the steps together last ``window_s``."""
     if step.dt_s > limits.step_s_max:
         # A gap in the data: the progress within it is unknown.
         return replace(state, judged_until_ms=step.at_ms, window=())
@@ -103,6 +103,6 @@ def _add_step(state: StallState, step: MoveStep, expected_bytes_per_s: float, li
 
 
 def _is_near_end(step: MoveStep, limits: StallLimits) -> bool:
-    """Returns whether so little remains that it was mostly written just now, and says nothing about progress."""
+    """Returns whether the backlog is so small that producers have written most of it just now. It then shows no progress."""
     written_bytes_per_s = step.written_bytes / step.dt_s
     return step.remaining_bytes <= max(limits.near_end_bytes, limits.near_end_write_s * written_bytes_per_s)

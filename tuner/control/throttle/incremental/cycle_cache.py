@@ -1,11 +1,11 @@
 """Keeps results of the previous snapshot, so that a cycle computes only the changes.
 
-On a large cluster tens of thousands of partitions move, and nearly all of the moves are the same objects as in the previous
-snapshot. So moves that began or ended are found by object identity, the counts are adjusted by these moves, and results for
-unchanged objects are reused.
+On a large cluster tens of thousands of partitions move, and nearly all moves are the same objects as in the previous snapshot. So
+the cache finds the moves that began or ended by object identity, adjusts its counts by these moves, and reuses the results for
+unchanged objects.
 
-Invariant: the cache changes no decision. A caller that decides every cycle passes the same ``CycleCache`` each time. With a new
-cache, as in a replay, the same decisions take longer.
+Invariant: the cache changes no decision. The tuner passes the same ``CycleCache`` in each cycle. With a new cache, as in a replay,
+the decisions are the same, but take longer.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class IdentityMemo(Generic[R]):
         self._results: dict[str, tuple[tuple[Any, ...], R]] = {}
 
     def result_for(self, topic: str, *arguments: Any) -> R:
-        """Returns the function's result for these arguments; the cached one if all arguments are the same objects as before."""
+        """Returns the function's result for the arguments: the cached result if all arguments are the same objects as before."""
         cached = self._results.get(topic)
         if cached is not None and all(map(is_, cached[0], arguments)):
             return cached[1]
@@ -138,23 +138,23 @@ class CycleCache:
         if moves is self._moves:
             return
         added, removed = diff_sequences(self._moves, moves)
-        # Adding comes first, so that a path with one move replaced by another is not deleted in between.
+        # Moves are added before others are removed, so that a path on which one move replaces another is not deleted in between.
         self.paths.add(added, 1)
         self.paths.add(removed, -1)
         self._update_topics(removed, added)
         if self._new_moves:
-            # ``mark_recorded`` was not called for the previous new moves, so no mapping has all moves before ``added``.
+            # ``mark_recorded`` was not called for the previous new moves. So no mapping has all moves except ``added``.
             self._recorded = None
         self._new_moves, self._moves = added, moves
 
     def for_listed_moves(self) -> CycleCache:
-        """Returns the cache for a subset of the moves: those that throttled-replica lists have to name."""
+        """Returns the cache for the moves that throttled-replica lists must name, a subset of all moves."""
         if self._listed_moves_cache is None:
             self._listed_moves_cache = CycleCache()
         return self._listed_moves_cache
 
     def moves_not_in(self, recorded: RecordedReplicas) -> Sequence[PartitionMove]:
-        """Returns the moves that ``recorded`` may lack: only the new ones if it is the mapping of the last ``mark_recorded``."""
+        """Returns the moves that ``recorded`` may lack: the new moves if ``recorded`` was marked last, else all moves."""
         return self._new_moves if recorded is self._recorded else self._moves
 
     def mark_recorded(self, recorded: RecordedReplicas) -> None:

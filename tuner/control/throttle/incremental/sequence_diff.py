@@ -1,10 +1,11 @@
 """Compares a long sequence with the previous one and returns the objects that were added and removed, by identity.
 
-Between two snapshots a few hundred of tens of thousands of moves differ, and the others keep their order. So the two sequences are
-walked in parallel. Equal stretches are skipped as a whole; after a difference, both positions advance to the next common object. An
-object that is removed at one place and added at another has only changed its position and is in neither result.
+Between two snapshots only a few hundred of tens of thousands of moves differ, and the others keep their order. So the function
+walks through the two sequences in parallel. It skips equal stretches as a whole. At a difference, it searches in both sequences for
+the next object that they have in common. An object that is removed at one place and added at another has only changed its position,
+and is in neither result.
 
-Invariant: the result equals the difference of two sets of the objects, in the order of the sequences.
+Invariant: the result equals the difference of the two sets of objects, in the order of the sequences.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-_STRETCH = 512  # Longest stretch that is compared at once. After a difference it starts at _NEAR and doubles.
-_NEAR = 8  # Length of the first search for the next common object. It doubles until one is found.
+_STRETCH = 512  # Longest stretch that is compared at once. After a difference the stretch is _NEAR, and then doubles.
+_NEAR = 8  # Number of objects in the first search for the next common object. It doubles until a common object is found.
 
 
 def diff_sequences(before: Sequence[T], after: Sequence[T]) -> tuple[list[T], list[T]]:
@@ -34,7 +35,7 @@ def diff_sequences(before: Sequence[T], after: Sequence[T]) -> tuple[list[T], li
             i, j, stretch = i + equal, j + equal, min(2 * stretch, _STRETCH)
             continue
         old, new = before[i : i + reach], after[j : j + reach]
-        # The next common object is the first new object that is among the old ones.
+        # The next common object is the first object of ``new`` that is also in ``old``.
         old_positions = {id(item): position for position, item in enumerate(old)}
         new_end = next((position for position, item in enumerate(new) if id(item) in old_positions), len(new))
         if new_end == len(new) and (i + reach < len(before) or j + reach < len(after)):

@@ -1,18 +1,18 @@
 """Tracks since when the quota of each side has counted bytes, and which quota windows are empty.
 
-A side is the leader or the follower throttle of one broker. Kafka divides the bytes in a young window by its age, not by eleven
-seconds. A throttle that is raised as if a young window were full lets too little through first and too much later, and the
-unevenness comes back every eleven seconds.
+A side is the leader or the follower throttle of one broker. Kafka's quota window is 11 s long. If the quota has counted bytes for a
+shorter time, Kafka divides the bytes by this time, its age, and not by 11 s. A ramp for a full window would pass too few bytes of
+a young window first and too many later, and the difference would return every 11 s.
 
-Two ages differ:
-    age       how long the quota has counted bytes. Replicas on lists that were set before the move may have filled the window
-              already. The speed of a reduction depends on this age.
-    move age  how long the move has run. A rise waits until the move is old enough. Kafka's own tool writes the lists a moment
-              before it starts the move, so the quota can be older than the move.
+There are two ages:
+    age       the time for which the quota has counted bytes. Replicas on lists that were set before the move may have filled the
+              window already. The speed of a reduction depends on this age.
+    move age  the time for which the move has run. A rise waits until the move is old enough. Kafka's own tool writes the lists a
+              moment before it starts the move, so the quota can be older than the move.
 
-An empty window lets a whole window's bytes through at once.
+An empty window passes the bytes of a whole window at once.
 
-Invariant: a side whose start is not known is treated as old, with a full window. No window is treated as younger than it may be.
+Invariant: a side whose start is not known is treated as old, with a full window. No window is treated as younger than it is.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ class QuotaAges:
         lists_set: the newest snapshot had throttled-replica lists, so the quota counts listed replicas even if nothing moves.
         began_s: when each side began to carry a move; −∞: not known.
         counted_since_s: since when each side's quota has counted bytes; −∞: not known.
-        ended_s: when each side stopped carrying a move, within the last window.
-        carried_s: for the sides in ``ended_s``, the last snapshot in which the side still carried a move.
+        ended_s: when each side stopped carrying a move; only sides that stopped within the last window.
+        carried_s: the time of the last snapshot in which a side of ``ended_s`` still carried a move.
         window_s: the longest quota window of any broker.
-        quiet_since_s: start of the current run of snapshots that are less than a window apart and without lists; ∞: none. Within
-            such a run every start and end of a move is known.
+        quiet_since_s: since when all snapshots have been less than a window apart and without lists; ∞: not yet. Since this time
+            every start and end of a move is known.
     """
 
     snapshot_at_s: float | None = None
@@ -71,7 +71,7 @@ class QuotaAges:
             side: at_s for side, at_s in self.ended_s.items() if now_s - at_s <= window_s and side not in carrying
         }
         ended_s |= {side: now_s for side in self.began_s if side not in carrying}
-        # A side that ended just now still carried a move in the previous snapshot.
+        # A side whose moves have just ended still carried a move in the previous snapshot.
         last_carried_s = now_s if previous_s is None else previous_s
         carried_s = {side: self.carried_s.get(side, last_carried_s) for side in ended_s}
         began_s, counted_since_s = {}, {}
@@ -94,7 +94,7 @@ class QuotaAges:
         return replace(self, began_s=began_s, counted_since_s=counted_since_s)
 
     def empty_windows(self, sides: Collection[BrokerSide], now_s: float) -> frozenset[BrokerSide]:
-        """Returns the sides, among ``sides``, whose window is empty; none while less than a whole window has been observed."""
+        """Returns the sides, among ``sides``, whose window is empty; none until the tuner has observed a whole window."""
         if now_s - self.quiet_since_s <= self.window_s:
             return frozenset()
         ended = {side for side, at_s in self.ended_s.items() if now_s - at_s <= self.window_s}

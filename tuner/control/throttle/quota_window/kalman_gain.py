@@ -1,23 +1,26 @@
 """Computes how much of a measured step's error belongs to each second of the quota window (a Kalman filter's gains).
 
-A second in which too much passed comes back twelve seconds later, when the window drops it. A measured step of five seconds does
-not show which of its seconds that was. But five and twelve have no common divisor: after twelve steps each second has been measured
-with different neighbours. A Kalman filter uses that. Its state is the errors of the seconds in the window:
+The error of a second is the bytes that passed in it minus the bytes of the model. After a second with too many bytes, the same
+burst returns twelve seconds later, when the quota window drops this second. The tuner measures steps of five seconds, so it does
+not know which second of a step had too many bytes. But five and twelve have no common divisor, so in twelve steps each second of
+the window is measured with different neighbours. A Kalman filter uses these measurements. Its state is the errors of the seconds in
+the window:
 
     error of a new second = − Σ errors of the seconds in the window + noise of one second (part of a response)
     error of a step       = Σ errors of its seconds + noise of one measurement (bytes in flight at its ends)
 
-The gains depend on the lengths of window and step alone, and not on rates, times or brokers.
+The gains depend only on the lengths of window and step, not on rates, times or brokers.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
 
-# Variance of a step's measurement ÷ variance of a second. A response of some MiB straddles either end of a step, and a step that is
-# not reported is extracted from a mean of half a minute. On simulated brokers a quarter or twice this value works nearly as well.
+# Variance of a step's measurement ÷ variance of a second. At both ends of a step, a response of some MiB may belong to this step or
+# to its neighbour. A step that is not reported is computed from a mean of half a minute. On simulated brokers, a quarter of this
+# value or twice this value works nearly as well.
 _MEASUREMENT_VARIANCE = 4.0
-_INITIAL_VARIANCE = 25.0  # Large against the variance of a second (1): at first the errors are unknown.
+_INITIAL_VARIANCE = 25.0  # Large compared with the variance of a second, which is 1, because at first the errors are unknown.
 _STEPS = 40  # The gains have converged by then.
 
 

@@ -1,10 +1,10 @@
 """Defers steps of plans that would not fit on the throttled-replica lists, because an unlisted replica is not throttled.
 
-Kafka limits the length of a setting, so the list of one topic has room for some four thousand replicas. Moves in progress take
-the room first, because they copy whether they are listed or not. A step that has not begun can wait until other moves have ended.
+Kafka limits the length of a setting, so the list of one topic has room for some four thousand replicas. Moves in progress come
+first, because they copy whether they are listed or not. A step that has not begun can wait until other moves have ended.
 
-Invariant: a step may begin only if it fits completely on the leader's and the follower's list, beside all entries on the lists and
-all moves in progress.
+Invariant: a step may begin only if all its entries fit on the leader's and the follower's list, in addition to all present entries
+and the entries of all moves in progress.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _used_chars(live: LiveCluster, topic: str, current: TopicThrottle) -> dict[S
 
 
 def _added_chars(pairs: frozenset[Pair], current: TopicThrottle, side: Side) -> int:
-    """Returns the length that the pairs add to the list, each with a comma; 0 for pairs that are listed."""
+    """Returns the number of characters that the pairs add to the list, each with a comma. Pairs on the list add none."""
     replicas = current.for_side(side)
     return sum(len(f",{partition}:{broker}") for partition, broker in pairs if not replicas.includes(partition, broker))
 

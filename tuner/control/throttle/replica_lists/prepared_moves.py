@@ -1,12 +1,12 @@
 """Treats steps of plans that are about to begin as moves, so that they are throttled before their first byte.
 
-Kafka copies as soon as a step is requested, and a small partition is copied before the next snapshot shows it. So the executor of
-plans first submits its steps. The tuner handles each of these prepared steps as a move that has copied nothing yet, and sets its
-rates and lists. Only then does the executor request the step. A step that is not requested after all looks like a cancelled move:
-its entries are removed from the lists.
+Kafka copies as soon as a step is requested, and a small partition is copied before the next snapshot shows its move. So the
+executor of plans first submits its steps. The tuner treats each of these prepared steps as a move that has copied nothing yet, and
+sets its rates and lists. Only then does the executor request the step from Kafka. If the executor does not request it, the step
+looks like a cancelled move: the tuner removes its entries from the lists.
 
 Invariant: a step is deferred if its throttle could not be set, or if another client has begun to reassign the partition. A step
-that the tuner would not throttle is never deferred. A step that waits for others has not failed.
+that needs no throttle is never deferred. A step that waits for other steps does not count as failed.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ NONE_DEFERRED = Deferred()
 
 
 def steps_as_moves(steps: Iterable[ReassignmentStep], snapshot: ReassignmentSnapshot) -> tuple[PartitionMove, ...]:
-    """Returns the steps that copy data, as Kafka will list them once they have begun."""
+    """Returns the steps that copy data, as the moves that Kafka will list once the steps have begun."""
     moves = []
     for step in steps:
         current = snapshot.partitions.get((step.topic, step.partition))
@@ -74,7 +74,7 @@ def steps_as_moves(steps: Iterable[ReassignmentStep], snapshot: ReassignmentSnap
 
 
 def with_prepared_moves(live: LiveCluster, prepared: Sequence[PartitionMove]) -> LiveCluster:
-    """Returns the snapshot with the prepared moves, except of partitions that already move: the snapshot describes these better."""
+    """Returns the snapshot with the prepared moves of partitions that do not move yet."""
     if not prepared:
         return live
     moving = {(move.topic, move.partition) for move in live.moves}
@@ -126,7 +126,7 @@ def classify_deferred(
 
     Args:
         deferred: the steps that must not begin, from the tuner's cycle.
-        urgent: steps that producers wait for. Only an external reassignment or a changed order defers them.
+        urgent: steps of partitions below min.insync.replicas. Only an external reassignment or a changed order defers them.
         order_changed: steps of plans whose state an operator has changed since the steps were submitted.
         waiting_for_capacity: the deferred steps that wait for other steps to end.
     """
@@ -138,7 +138,12 @@ def classify_deferred(
 
 
 def _explain_unthrottled(move: PartitionMove, topics: Collection[str], sides: Collection[BrokerSide]) -> str | None:
-    """Returns why the move would not be throttled, given topics and sides without a settable throttle; None if it would be."""
+    """Returns why the move would run without a throttle; None if it would be throttled.
+
+    Args:
+        topics: topics whose lists could not be written.
+        sides: sides whose rate could not be read or set.
+    """
     unset_sides = [side_name(side) for side in _sides_of_move(move) if side in sides]
     if unset_sides:
         return f"not begun, as it would not be throttled: {', '.join(unset_sides)} could not be read or set"

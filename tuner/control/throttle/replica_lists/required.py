@@ -1,8 +1,8 @@
-"""Computes which replicas have to be on the throttled-replica lists for the moves of one topic.
+"""Computes which replicas must be on the throttled-replica lists for the moves of one topic.
 
-The leader's list gets every replica that may lead and serve the partition. The follower's list gets the replicas that are being
-added, until they are in sync. While a replica that fell out of sync catches up, its partition is off the leader's list (see
-list_rules.py).
+The leader's list gets every existing replica, because each of them may become the leader. The follower's list gets the replicas
+that are being added, until they are in sync. While a lost replica of a partition catches up, the partition is not on the leader's
+list (list_rules.py). A lost replica has fallen out of the ISR although its broker is alive.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ class RequiredReplicas:
         leader: pairs of the leader's list.
         follower: pairs of the follower's list.
         current_leaders: the pairs of ``leader`` for the present leaders; the other pairs matter only after a change of leader.
-        with_lost_replicas: moves of partitions with a replica that has fallen out of the ISR.
-        recovering: partitions that are off the leader's list while such a replica catches up.
+        with_lost_replicas: moves of partitions with an existing replica that is not in the ISR.
+        recovering: partitions that are not on the leader's list, because a lost replica catches up.
     """
 
     leader: frozenset[Pair] = frozenset()
@@ -39,7 +39,7 @@ class RequiredReplicas:
 
 
 def required_replicas(moves: Sequence[PartitionMove]) -> RequiredReplicas:
-    """Returns the required replicas. ``without_recovering`` takes partitions with lost replicas off the leader's list."""
+    """Returns the required replicas; the leader's list still has partitions with lost replicas (see ``without_recovering``)."""
     leader: set[Pair] = set()
     follower: set[Pair] = set()
     current_leaders: set[Pair] = set()
@@ -69,5 +69,6 @@ def without_recovering(required: RequiredReplicas, live: LiveCluster) -> Require
 
 
 def pairs_missing_from(pairs: frozenset[Pair], others: frozenset[Pair]) -> frozenset[Pair]:
-    """Returns the pairs that are not among the others. Usually there are none, and a subset test is cheaper than a new set."""
+    """Returns the pairs that are not in ``others``."""
+    # Usually there are no such pairs, and the subset test is cheaper than a new set.
     return frozenset() if pairs <= others else pairs - others

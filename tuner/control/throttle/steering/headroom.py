@@ -1,10 +1,13 @@
 """Computes how much of a broker's link replication may use without raising its clients' latency.
 
-The headroom is the allowed utilisation, which is learned from the latency (allowed_utilisation.py), minus the load. If clients
-hardly write, the headroom is a fixed share of the capacity in the settings, or of the link's speed; without both it is unlimited.
+    headroom = allowed utilisation × capacity − load
+
+The allowed utilisation is learned from the latency (allowed_utilisation.py). If clients hardly write, their latency is not known.
+The allowed utilisation is then a fixed share of the capacity in the settings or of the link speed. If neither is known, the
+headroom is unlimited.
 
 Terms:
-    load    bytes/s of everything except catch-up bytes: clients, and in-sync replication.
+    load    bytes/s of all traffic except the bytes of copies: clients, and in-sync replication.
     spread  standard deviation of the load from step to step, bytes/s.
 """
 
@@ -15,7 +18,7 @@ import math
 from tuner.control.throttle.objective import ControlLimits
 from tuner.core.value import value
 
-# A link that carries more than its known speed is faster, but perhaps not by much.
+# A link whose traffic comes close to its known speed may be faster than this speed, but perhaps not by much.
 _FULL_RATIO_MAX = 1.25
 
 
@@ -25,7 +28,7 @@ class DirectionLoad:
 
     Attributes:
         level_bytes_per_s: mean load over ``load_s``.
-        spread_bytes_per_s: standard deviation of a step from the level.
+        spread_bytes_per_s: standard deviation of the steps from ``level_bytes_per_s``.
     """
 
     level_bytes_per_s: float
@@ -35,11 +38,11 @@ class DirectionLoad:
 def update_load(
     load: DirectionLoad | None, measured_bytes_per_s: float, step_s: float, limits: ControlLimits
 ) -> DirectionLoad:
-    """Returns the load after one more measured step of ``step_s`` seconds; ``load`` is None before the first one."""
+    """Returns the load after one more measured step of ``step_s`` seconds; ``load`` is None before the first step."""
     if load is None:
         return DirectionLoad(
             level_bytes_per_s=measured_bytes_per_s,
-            spread_bytes_per_s=0.05 * measured_bytes_per_s,  # A guess.
+            spread_bytes_per_s=0.05 * measured_bytes_per_s,  # An assumption until the spread is measured.
         )
     error = measured_bytes_per_s - load.level_bytes_per_s
     # 1.25 × the mean absolute error is the standard deviation of a normal distribution.
@@ -72,9 +75,9 @@ def headroom_bytes_per_s(
     """Returns the catch-up rate (bytes/s) that this direction of the broker can carry now.
 
     Args:
-        capacity_bytes_per_s: the unit of ``allowed_utilisation``: the capacity in the settings, or the traffic measured first.
-        load: its load.
-        used_bytes_per_s: all traffic in this direction in the newest step, catch-up included; 0: not known.
+        capacity_bytes_per_s: the capacity in the settings, or the traffic that was measured first (allowed_utilisation.py).
+        load: the load in this direction.
+        used_bytes_per_s: all traffic in this direction in the newest step, also the bytes of copies; 0: not known.
         allowed_utilisation: the allowed utilisation of the busier direction of the broker; infinite: not known; None: clients
             hardly write, and the settings have a capacity.
         limits: the constants of the law.
@@ -88,5 +91,5 @@ def headroom_bytes_per_s(
 
 
 def full_link_bytes_per_s(link_bytes_per_s: float, used_bytes_per_s: float) -> float:
-    """Returns what one direction of a link carries at most (bytes/s): its known speed, or more if it carries nearly that much."""
+    """Returns the assumed speed of one direction of a link (bytes/s): the known speed, or more if its traffic comes close to it."""
     return max(link_bytes_per_s, _FULL_RATIO_MAX * used_bytes_per_s)

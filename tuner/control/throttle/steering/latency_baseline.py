@@ -1,10 +1,10 @@
 """Learns the p99 of a broker's clients while no broker copies replicas, neither between brokers nor between disks.
 
-With ``objective.latency_ms: auto`` the objective of a broker follows from this baseline. The baseline is a mean over half an hour,
-or over all measurements until half an hour was measured. It is a mean of logarithms, which a single long pause hardly changes.
+With ``objective.latency_ms: auto`` the objective of a broker is computed from this baseline. The baseline is a mean over half an
+hour, or over all measurements so far if they cover less. It is exp(mean of log(p99)), which a single long pause hardly changes.
 
-Invariant: while any broker copies, no baseline changes. A p99 covers minutes, so the signals of the first minutes after the last
-copied bytes are not used either.
+Invariant: while any broker copies, no baseline changes. Signals of the first minutes after the last copied bytes are not used
+either, because a p99 covers minutes.
 """
 
 from __future__ import annotations
@@ -16,14 +16,15 @@ from streaming.shared.contract import BrokerSignal, MoveSignal
 from tuner.core.broker_baseline import LATENCY_MS_MIN
 from tuner.core.value import value
 
-# Kafka's p99 covers the last thousand requests. With fewer writes (at 16 kB a request) these reach back more than five minutes.
+# Kafka's p99 covers the last thousand requests. If clients write less than this (at 16 kB a request), the thousand requests cover
+# more than five minutes.
 CLIENTS_BYTES_PER_S_MIN = 50_000.0
 _MEMORY_S = 1800.0
 _KNOWN_AFTER_S = 20.0
-_STEP_S_MAX = 15.0  # A longer step gets the weight of this duration.
+_STEP_S_MAX = 15.0  # A longer step counts like a step of this duration.
 # The weights of requests in Kafka's p99 fall to a tenth in this time.
 _AFTER_COPIES_MS = 150_000
-_CLOCK_MS_MAX = 600_000  # Larger differences of two times come from a wrong clock.
+_CLOCK_MS_MAX = 600_000  # A larger difference between two times comes from a wrong clock.
 
 
 @value
@@ -50,14 +51,14 @@ class LatencyBaseline:
 
 
 def quiet_from_ms(before_ms: int, signal: BrokerSignal | MoveSignal) -> int:
-    """Returns the time (epoch ms) from which signals may be used again, after one more signal.
+    """Returns the time (epoch ms) from which signals may be used for baselines again, after one more signal.
 
-    It applies to all brokers, because clients of a broker that copies nothing may wait for a follower that copies.
+    The time applies to all brokers, because clients of a broker that copies nothing may wait for a follower that copies.
 
     Args:
         before_ms: the result for the previous signal.
-        signal: the signal of a broker, or of moving or recovering partitions, whose bytes Kafka's reassignment metrics do not
-            include.
+        signal: the signal of a broker, or of the moves of a side. Kafka's reassignment metrics, in the signals of brokers, do not
+            include the bytes of recovering partitions; the signals of moves do.
     """
     if isinstance(signal, MoveSignal):
         is_copying = signal.moving_partitions > 0

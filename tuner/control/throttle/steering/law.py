@@ -1,15 +1,15 @@
-"""The closed-loop control law. Once a second it computes the throttle rates to write from the signals and its own state.
+"""Implements the closed-loop control law, which once a second computes the throttle rates from the signals and its own state.
 
-Clients come first. The headroom that they leave on the slowest link sets the time T in which all moves can end. Every other side
-(the leader or the follower throttle of one broker) gets just the rate with which it ends at T. The steps, each in its own module:
+Clients come first. The headroom that they leave on the slowest link determines T, the time in which all moves can end. Every other
+side (the leader or the follower throttle of one broker) gets just the rate with which it ends at T. Each step has its own module:
 
     broker_estimate      each broker's load and its clients' latency, kept from signal to signal
     present_latency      the current p99: Kafka's p99 may still contain peaks of the last minutes
     allowed_utilisation  learns from the latency the utilisation to which the link may be filled
     headroom             computes what the client load leaves below the allowed utilisation
     target_rate          computes T, and each side's rate for it within its bounds
-    side_control         one side: its setpoint, also while its inputs are stale, and whether a write is worthwhile
-    window_compensation  converts the setpoint to the rate that is written, given what Kafka's quota window has counted
+    side_control         computes the setpoint of one side, also while its inputs are stale, and whether a write is worthwhile
+    window_compensation  converts the setpoint to the rate that is written, given the bytes that Kafka's quota window has counted
 
 Invariant: missing or old signals never raise a rate. A side with stale inputs keeps its setpoint for a while, and then decays to
 its minimum rate.
@@ -59,10 +59,11 @@ class _Sides:
 def control_step(
     inputs: ControlInput, state: ControlState, objective: Objective, limits: ControlLimits
 ) -> tuple[ControlState, dict[BrokerSide, int]]:
-    """Returns the state after this second, and the rates to write, in bytes/s; a side whose rate stays has no entry."""
+    """Returns the state after this second, and the rates to write, in bytes/s. A side whose rate stays the same has no entry."""
     estimates = _update_estimates(inputs, state, objective, limits)
     sides = _describe_sides(inputs, state, estimates, objective, limits)
-    # How the forecast of the hours until the deadline shortens the time of each side (tuner/planning/deadline_forecast.py).
+    # Factors on T by side, so that a side ends in time although the forecast leaves it less later
+    # (tuner/planning/deadline_forecast.py).
     forecasts = inputs.deadline_ratios if objective.mode is Mode.DEADLINE else {}
     target = _find_target(inputs, state, sides, objective, limits, forecasts)
     # Sides of a running plan get additional rate, but only if the objective's mode uses all headroom.
@@ -90,7 +91,7 @@ def control_step(
         side_states[side], rate = control_side(context, state.side_states.get(side), side_target, inputs.now_ms, limits)
         if rate is not None:
             writes[side] = rate
-    # A broker without a signal now keeps what was learned about it.
+    # A broker without a signal now keeps its last estimate.
     return ControlState({**state.broker_estimates, **estimates}, side_states), writes
 
 
@@ -98,14 +99,15 @@ def _update_estimates(
     inputs: ControlInput, state: ControlState, objective: Objective, limits: ControlLimits
 ) -> dict[int, BrokerEstimate]:
     """Returns the estimate of each broker after its newest signal."""
-    # An estimate that is dated far in the future came from a wrong clock. All correct signals would look older and be ignored.
+    # An estimate that is dated far in the future comes from a wrong clock. It is dropped, because all correct signals would look
+    # older than it.
     latest_ms = inputs.now_ms + limits.hold_age_s * 1000
     estimates = {}
     for broker, signal in inputs.brokers.items():
         before = state.broker_estimates.get(broker)
         if before is not None and before.sampled_at_ms > latest_ms:
             before = None
-        if before is not None and signal.sampled_at_ms <= before.sampled_at_ms:  # Known already, in most seconds.
+        if before is not None and signal.sampled_at_ms <= before.sampled_at_ms:  # No new signal, in most seconds.
             estimates[broker] = before
             continue
         moves = inputs.moves.get
@@ -158,8 +160,8 @@ def _find_target(
     """Returns T; and the slowest side, if something other than the throttle of that side limits it.
 
     Args:
-        forecasts: the sides with a forecast until the deadline. The headroom of now does not tell when such a side ends, so it
-            does not determine T.
+        forecasts: the sides with a forecast until the deadline. They do not determine T, because their present headroom does not
+            show when they end.
     """
     # A side without a recent signal does not determine T: its broker is gone, or its part of the move was cancelled. If no side has
     # a recent signal, all sides are used.
@@ -179,7 +181,7 @@ def _find_target(
 
 
 def _find_loads(inputs: ControlInput, state: ControlState) -> dict[BrokerSide, SideLoad]:
-    """Returns the load of each side in which partitions move; the last known one if the signal lacks it."""
+    """Returns the load of each side in which partitions move; the last known load if the signal has none."""
     loads = {}
     # Known sides come first, in their sorted order, which keeps the sort fast.
     for side in sorted(dict.fromkeys((*state.side_states, *inputs.moves, *inputs.restore_rates))):
@@ -207,7 +209,7 @@ def _is_or_was_limited_elsewhere(
 ) -> bool:
     """Returns whether something other than the throttle limits a leader side, now or within the last ``decoupled_for_s``.
 
-    Always False for a follower side: its leaders limit the copy, so an unused rate proves nothing.
+    Always False for a follower side: its leaders limit the copy, so an unused rate is normal.
     """
     if state is None or inputs.direction is Side.FOLLOWER:
         return False
@@ -225,9 +227,9 @@ def _ceiling(
 ) -> float:
     """Returns the rate that the headroom allows the side now, in bytes/s.
 
-    If neither a capacity nor a latency is known, a stalled side gets all that the operator and the speed of the link allow. Without
-    a signal of the side's moves the ceiling is the previous setpoint. Without the estimate or the capacity of the broker the
-    headroom is unknown, and the ceiling is 0.
+    - If neither a capacity nor a latency is known, a stalled side gets the rate that the operator and the link speed allow.
+    - Without a signal of the side's moves, the ceiling is the previous setpoint.
+    - Without the estimate or the capacity of the broker, the headroom is unknown, and the ceiling is 0.
     """
     estimate, other_load = inputs.estimate, inputs.other_load
     if inputs.move is None:

@@ -1,15 +1,19 @@
 """Computes the current p99 of produce requests from the p99 that Kafka reports, which covers minutes.
 
-Collectors differ in the time that a p99 covers. Kafka's histogram covers the requests of the last minutes with decreasing
-weights (Yammer's exponentially decaying reservoir). A few slow seconds are more than 1 % of these requests for two minutes, so
-its p99 follows the slowest seconds of this time. Other sources report the p99 of the newest step or moment. The mean latency of
-a window comes from two counters and has no such memory.
+Kafka's histogram covers the requests of the last minutes with decreasing weights (Yammer's exponentially decaying reservoir). A few
+slow seconds remain more than 1 % of these requests for two minutes, so this p99 shows the slowest seconds of the last two minutes.
+Some collectors report another p99, which covers only the newest step. The mean latency of a window comes from two counters, so it
+always covers only this window.
 
-If the mean falls, clients are served faster again. The rise of the p99 above its baseline is then scaled by the current rise of the
-mean ÷ its largest rise of the last minutes. Two line fits tell the sources apart: the rise of a p99 that covers minutes is
-proportional to the largest recent rise of the mean; the rise of a momentary p99 is proportional to the current rise of the mean.
+A rise is the difference of a latency from its baseline without copies. If the reported p99 covers minutes:
 
-Invariant: the current p99 never exceeds the reported one. Without a measured mean it equals the reported one.
+    current p99 = baseline + rise of the reported p99 × (current rise of the mean ÷ largest rise of the mean in the last two
+    minutes)
+
+Two line fits show which p99 a collector reports. The rise of a p99 that covers minutes is proportional to the largest recent rise
+of the mean. The rise of the other p99 is proportional to the current rise of the mean.
+
+Invariant: the current p99 never exceeds the reported p99. Without a measured mean it equals the reported p99.
 """
 
 from __future__ import annotations
@@ -19,16 +23,16 @@ import math
 from tuner.core.broker_baseline import LATENCY_MS_MIN, BrokerBaseline
 from tuner.core.value import value
 
-# Five slow seconds are 1 % of the weights in Yammer's reservoir for this time.
+# For this time, five slow seconds are at least 1 % of the weights in Yammer's reservoir.
 _PEAK_S = 135.0
 _PEAKS_MAX = 8
 _FIT_S = 120.0  # Time over which the lines are fitted.
-# Smallest peak of the mean, as a multiple of the mean without copies. A smaller one is noise: the mean of few requests varies by a
-# third.
+# Smallest peak of the mean, as a multiple of the mean without copies. A smaller peak is noise, because the mean of few requests
+# varies by a third.
 _PEAK_RATIO_MIN = 2.0
-_CLEARLY_BETTER = (
-    2.0  # One fit is better only if the squared errors differ by this factor; a smaller difference is noise.
-)
+# A fit is better than the other only if the squared errors differ by this factor. A smaller difference is noise.
+_CLEARLY_BETTER = 2.0
+# Weights of a lower and of a higher value in the smoothed minimum of a latency.
 _LOWER_WEIGHT, _HIGHER_WEIGHT = 0.3, 0.01
 
 
@@ -51,11 +55,12 @@ class PresentLatency:
     Attributes:
         p99_ms: the current p99; 0: not known.
         mean_ms: the mean latency of the newest window; 0 if it is not known.
-        peaks: age in s and mean latency in ms of windows of the last minutes; each mean is higher than all later ones.
-        moment_fit, peak_fit: fits of the p99's rise to the current rise of the mean, and to its largest recent rise.
-        yy: the sum of squared rises of the p99.
-        low_p99_ms, low_mean_ms: smoothed minimum of the current p99, and of the mean; used while the baseline is not known. 0: not
-            measured yet.
+        peaks: windows of the last minutes, as (age in s, mean latency in ms). A window is kept only while no later mean is higher.
+        moment_fit: fit of the p99's rise to the current rise of the mean.
+        peak_fit: fit of the p99's rise to the largest recent rise of the mean.
+        yy: the sum of the squared rises of the p99.
+        low_p99_ms: smoothed minimum of the current p99, used while the baseline is not known; 0: not measured yet.
+        low_mean_ms: the same for the mean.
     """
 
     p99_ms: float = 0.0
@@ -121,9 +126,9 @@ def update_latency(
 
 
 def low_latency_ms(latency_ms: float, before_ms: float) -> float:
-    """Returns a low value of a latency so far; 0 while none was measured.
+    """Returns the smoothed minimum of a latency after one more value; 0 while no value was measured.
 
-    It follows lower values quickly and higher values slowly, but a single low sample does not determine it.
+    The result follows lower values quickly and higher values slowly, so that a single low sample does not determine it.
     """
     if latency_ms <= 0.0 or before_ms <= 0.0:
         return max(latency_ms, before_ms)

@@ -1,4 +1,4 @@
-"""Collects the inputs of one side for one control step, so that each is looked up only once."""
+"""Collects the inputs of one side for one control step, so that each input is looked up only once."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class SideInputs(NamedTuple):
 
     Attributes:
         direction: leader or follower.
-        move: the newest signal of the side's moves; None without one.
-        signal: the newest signal of the side's broker; None without one.
+        move: the newest signal of the side's moves; None: there is none.
+        signal: the newest signal of the side's broker; None: there is none.
         estimate: the estimate of the side's broker; None without a signal of the broker.
-        capacity: the capacity of the side's broker; without one in the settings, a unit; None if nothing is known.
-        other_load: all traffic in this direction except catch-up bytes; None if it is not known.
-        capacity_bytes_per_s: the capacity, or the unit, in this direction; 0 if it is not known.
+        capacity: the capacity of the side's broker in the settings, or else the traffic that was measured first; None: not known.
+        other_load: all traffic in this direction except the bytes of copies; None if it is not known.
+        capacity_bytes_per_s: ``capacity`` in this direction; 0 if it is not known.
         in_sync_bytes_per_s: the part of the throttled bytes that in-sync followers fetch.
         is_capacity_configured: the capacity comes from the settings.
     """
@@ -40,7 +40,7 @@ class SideInputs(NamedTuple):
 
     @property
     def link_bytes_per_s(self) -> float:
-        """The capacity in this direction by the settings; infinite if they have none."""
+        """The capacity in this direction from the settings; infinite if the settings have none."""
         return self.capacity_bytes_per_s if self.is_capacity_configured else math.inf
 
     @property
@@ -85,9 +85,9 @@ def collect_side_inputs(side: BrokerSide, inputs: ControlInput, estimates: dict[
 
 
 def throttled_bytes_per_s(direction: Side, signal: BrokerSignal | None) -> float | None:
-    """Returns the bytes/s that count against the side's throttle, by Kafka's mean over the quota window.
+    """Returns the bytes/s that count against the side's throttle: Kafka's mean over the quota window.
 
-    The result is None if these bytes were not measured, or if the broker's metric counts more bytes than the throttle does.
+    Returns None if they were not measured, or if the broker's metric counts more bytes than the throttle counts.
     """
     if signal is None or signal.throttled_by == ThrottledBy.REPLICATION:
         return None
