@@ -1,6 +1,6 @@
 """Computes the fields of ``BrokerSignal`` from the counters and gauges of one scrape.
 
-Rates are increases between the first and the last scrape of the window that saw the broker.
+A rate is the increase of a counter ÷ time, between the first and the last scrape in the window that reached the broker.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ class BrokerFigures:
             replication = mean_by_kind[f"steady_{direction}"] + mean_by_kind[f"catch_up_{direction}"]
             self._rates[f"replication_{direction}"] = replication.tolist()
             self._rates[f"network_{direction}"] = (replication + mean_by_kind[f"client_{direction}"]).tolist()
-        # By broker: the index of the last earlier scrape that saw the broker. Without one, ``signal`` gives no rates.
+        # By broker: the index of the last scrape before the newest that saw the broker. Without this scrape, ``signal`` has no
+        # rates.
         previous = first
         if len(history) > 1:
             earlier_newest_first = seen[:-1][::-1]

@@ -8,7 +8,7 @@ Terms, for one throttle (a leader or follower side of a broker) and one interval
     p  bytes/s that passed and count against the throttle
     Δ  length of the interval in seconds
 
-Only intervals in which the side has work left are used, because a side without work passes nothing whatever its rate is.
+Only intervals in which the side has bytes to copy ("work") are used, because without work nothing passes at any rate.
 
     rate variation   Σ over minutes (Σ |r_i − r_(i−1)| − |Σ (r_i − r_(i−1))|) ÷ mean of r ÷ minutes     1/min
     burst            max p ÷ r                                                                          ratio
@@ -16,9 +16,9 @@ Only intervals in which the side has work left are used, because a side without 
     silence          the longest time in which nothing passes                                           s
     writes           settings written ÷ brokers ÷ minutes                                               1/min
 
-The rate variation is the total variation beyond the trend. In each minute the net change is subtracted. So a ramp, or the answer to
-a change of load, adds nothing; only changes that are undone do. A rate that rises by 3 % and falls again in each two seconds has a
-variation of 1.8/min.
+The rate variation is the total variation minus the net change of each minute. So only changes that are reversed count. A ramp, or
+the reaction to a change of the load, counts 0. A rate that rises by 3 % and falls again every two seconds has a variation of
+1.8/min.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ import numpy as np
 
 from tuner.simulation.numbers import Bools, Floats
 
-TREND_S = 60.0  # A change within this time that is not undone is the trend.
+TREND_S = 60.0  # The net change within this time is the trend, which does not count as variation.
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +37,11 @@ class Calm:
     """The measures of one run; None: the run has no throttle, or the measure was not recorded.
 
     Attributes:
-        rate_variation_per_min: total variation of a rate beyond its trend, in multiples of its mean, per minute; the mean of all
-            throttles, each weighted by the time in which it has work.
-        burst_ratio_max: the highest ratio of an interval: bytes that passed ÷ bytes that the rate allows, over all throttles.
-        undershoot_ratio: bytes that the rates allow and that did not pass ÷ bytes that the rates allow. Either the leaders or the
-            followers limit a copy, and the other side has a margin; the smaller of the two values is used.
+        rate_variation_per_min: total variation of a rate beyond its trend ÷ its mean, per minute; as mean of all throttles, each
+            weighted by the time in which it has work.
+        burst_ratio_max: the highest value of (bytes that passed ÷ bytes that the rate allows), over all intervals and throttles.
+        undershoot_ratio: bytes that the rates allow and that did not pass ÷ bytes that the rates allow. It is computed for leaders
+            and for followers, and the smaller value is used: the throttles of the other kind have a margin and do not limit.
         silence_s_max: longest time in seconds in which nothing passes although work is left.
         config_writes_per_broker_min: settings written per broker and minute of the moves.
     """
@@ -120,7 +120,7 @@ def _beyond_trend(changes: Floats, step_s: Floats) -> Floats:
 
 
 def burst_ratio_max(*kinds: ThrottleSeries) -> float | None:
-    """Returns the largest interval against its rate; None if no rate is ever set."""
+    """Returns the highest ratio of passed bytes to allowed bytes of any interval; None if no rate is ever set."""
     ratios = [
         float(
             (series.passed_bytes_per_s[series.limits] / np.maximum(series.rate_bytes_per_s[series.limits], 1.0)).max()
@@ -132,9 +132,9 @@ def burst_ratio_max(*kinds: ThrottleSeries) -> float | None:
 
 
 def undershoot_ratio(*kinds: ThrottleSeries) -> float | None:
-    """Returns the undershoot of the kind of throttle that limits; None if no rate is ever set.
+    """Returns the undershoot of leaders or of followers, whichever is smaller; None if no rate is ever set.
 
-    The first and the last interval of a side's work are left out, because work is left during a part of them only.
+    The first and the last interval of a side's work are left out, because the side has work only in a part of them.
     """
     ratios = []
     for series in kinds:

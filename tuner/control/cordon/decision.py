@@ -1,4 +1,4 @@
-"""The decisions about cordons: an action, a reason for programs, and a sentence."""
+"""Defines the decisions about cordons: each has an action, a reason for programs, and a sentence."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ class SetCordon:
     """Cordon all log directories of a broker.
 
     Attributes:
-        plan: the plan that ordered it.
-        found: the entries of the setting before the write.
-        was_set: before the write, the setting was set on the broker itself; False: it came from the file or from a default.
-        directories: the entries that are added, and that rheostat manages from then on.
-        entries: the entries to write.
+        plan: the plan that ordered the cordon.
+        found: the entries of ``cordoned.log.dirs`` before the write.
+        was_set: before the write, the setting was set on the broker itself; False: it came from the broker's file or a default.
+        directories: the entries that are added, and that rheostat manages from now on.
+        entries: all entries to write.
     """
 
     broker: int
@@ -58,11 +58,11 @@ class SetCordon:
 
 @value
 class LiftCordon:
-    """Remove the entries that rheostat added, and keep those of other tools.
+    """Remove the entries that rheostat added, and keep the entries of other tools.
 
     Attributes:
-        found: the entries of the setting before the write.
-        entries: the entries to write; None: remove the setting from the broker.
+        found: the entries of ``cordoned.log.dirs`` before the write.
+        entries: all entries to write; None: remove the setting from the broker.
     """
 
     broker: int

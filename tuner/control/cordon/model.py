@@ -1,4 +1,4 @@
-"""Values of the controller of cordons: what it reads, and what it remembers."""
+"""Defines the inputs and the state of the controller of cordons."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ class OwnedCordon:
 
     Attributes:
         plan: the plan that ordered the cordon.
-        directories: the entries; empty: another tool has removed them, and the plan does not cordon the broker again.
-        found: the entries before rheostat added its own.
-        was_set: at that time, the setting was set on the broker itself.
-        is_written: the broker has shown the entries. Until then the write may have failed.
-        missing_since_ms: since when the broker has answered without the entries, although no plan orders them any more; 0: not yet.
+        directories: the entries that rheostat added; empty: another tool has removed them, and the plan does not add them again.
+        found: the entries of other tools before rheostat added its own.
+        was_set: before rheostat added its entries, the setting was set on the broker itself.
+        is_written: the broker has shown the entries. While this is False, the write may have failed.
+        missing_since_ms: since when the broker has answered without the entries, after the last plan that ordered them; 0: not yet.
+            A write that got no answer may still take effect.
     """
 
     plan: str
@@ -52,8 +53,8 @@ class CordonView:
 
     Attributes:
         now_ms: epoch.
-        brokers: the cordons of each living broker, or why they cannot be read.
-        plans: all plans on record, also ended ones.
+        brokers: the cordons of each living broker, or the reason why they cannot be read.
+        plans: all plans in the journal, also plans that have ended.
     """
 
     now_ms: int
@@ -64,7 +65,12 @@ class CordonView:
 
 @dataclass(frozen=True, slots=True)
 class CordonStep:
-    """The result of one cycle: the decisions, the memory after them, and what the executor of plans has to know."""
+    """The result of one cycle.
+
+    Attributes:
+        state: the cordons as the executor of plans needs them.
+        brokers: the cordons of each broker that could be read.
+    """
 
     decisions: tuple[CordonDecision, ...]
     memory: CordonMemory

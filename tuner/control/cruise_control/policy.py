@@ -1,7 +1,7 @@
 """Decides how many partitions Cruise Control moves per broker at a time, so that the number fits the throttle.
 
-All copies through a throttle share it. With many copies at a time each copy is slow, and with few the throttle is not used up. So
-the number is the lowest throttle of the move, divided by the rate that one copy should have.
+All copies through a throttle share its rate. With many copies at a time each copy is slow, and with few copies the throttle is not
+used up. So the number is: lowest throttle of the move ÷ rate that one copy should have.
 
 Invariant: if Cruise Control's own adjuster, another tool or an operator changes the number, the tuner leaves it alone for
 ``external_change_hold_s``. Cruise Control forgets the number at the end of an execution, so there is nothing to restore.
@@ -24,14 +24,14 @@ RAISE_EVERY_S = 60.0  # A higher number shows its effect only after some partiti
 
 @value
 class Execution:
-    """What Cruise Control executes.
+    """The execution of Cruise Control.
 
     Attributes:
-        state: the name of the executor's state.
-        task: the id of the request that Cruise Control executes; empty without one.
-        movements_min, movements_max: partitions that a broker moves at a time, the lowest and the highest of all brokers; None
+        state: the name of the state of Cruise Control's executor.
+        task: the id of the request that Cruise Control executes; empty: none.
+        movements_min, movements_max: lowest and highest number of partitions that a broker moves at a time, over all brokers; None
             while no replicas move between brokers.
-        in_progress, pending, finished: partitions.
+        in_progress, pending, finished: numbers of partitions.
     """
 
     state: str
@@ -59,9 +59,9 @@ class MovementView:
     """The inputs of one decision.
 
     Attributes:
-        rate_bytes_per_s: the lowest throttle of the move; None: there is none.
-        pause: the operator that has paused the tuner; None: it is not paused.
-        vetoes: the external checks that veto now; the number does not rise.
+        rate_bytes_per_s: the lowest throttle of the move; None: no throttle limits the move.
+        pause: the operator who has paused the tuner; None: the tuner is not paused.
+        vetoes: the external checks that veto now. While there is a veto, the number does not rise.
     """
 
     now_ms: int
@@ -76,10 +76,11 @@ class MovementMemory:
     """The state of one leadership term.
 
     Attributes:
-        task: the execution that the other fields are about.
-        expected: the number that the tuner has set, or that it found first; None: none yet, or the last request has failed.
+        task: the execution to which the other fields belong.
+        expected: the number of partitions at a time that the tuner has set or has seen last; None: not known, or the last request
+            has failed.
         raised_at_ms: when the tuner last raised the number.
-        left_alone_until_ms: until then the number belongs to another tool.
+        left_alone_until_ms: the tuner leaves the number alone until this time, because another tool has changed it.
     """
 
     task: str = ""
@@ -91,8 +92,8 @@ class MovementMemory:
 def lowest_rate(live: LiveCluster, setpoints: Mapping[BrokerSide, float], vetoes: Sequence[Veto]) -> float | None:
     """Returns the lowest throttle through which partitions move, in bytes/s; None: no throttle limits them.
 
-    The setpoint of a throttle counts, because it changes less than the rate: the rate also compensates for the bytes in Kafka's
-    quota window. During a veto the setpoint may be above the rate; then the rate counts.
+    The function uses the setpoint of a throttle, because it changes less than the rate, which also compensates for the bytes in
+    Kafka's quota window. During a veto the setpoint may be above the rate. Then the lower of the two is used.
     """
     sides = {side for move in live.moves for side in sides_of_move(move)} & live.rates.keys()
     rates = {side: float(live.rates[side].bytes_per_s) for side in sides}
@@ -127,7 +128,7 @@ def decide_movements(
 def _find_external_change(
     execution: Execution, current: int, memory: MovementMemory, limits: MovementLimits, now_ms: int
 ) -> tuple[MovementMemory, bool]:
-    """Returns the state with the current number as the expected one, and whether another tool has changed it."""
+    """Returns the state with the current number as the expected number, and whether another tool has changed it."""
     differs = memory.expected is not None and current != memory.expected
     adjusted = differs or execution.movements_min not in (None, current)
     if adjusted:
@@ -174,7 +175,10 @@ def record_set(memory: MovementMemory, movements: int) -> MovementMemory:
 
 
 def record_failure(memory: MovementMemory) -> MovementMemory:
-    """Returns the state after a request that failed. Cruise Control may still take the number, which then is not another tool's."""
+    """Returns the state after a request that failed.
+
+    Cruise Control may have taken the number all the same. So the next number that it reports does not count as another tool's.
+    """
     return replace(memory, expected=None)
 
 

@@ -1,4 +1,4 @@
-"""The decisions about elections of preferred leaders, as values: an action, a reason for programs, and a sentence for operators."""
+"""Defines the decisions about elections of preferred leaders: each has an action, a reason for programs, and a sentence."""
 
 from __future__ import annotations
 

@@ -1,17 +1,16 @@
-"""Decides when a broker that was away gets its leaders back: after it has caught up, and one group of partitions at a time.
+"""Decides when a broker that was down gets its leaders back: after it has caught up, and one group of partitions at a time.
 
-While a broker is away, other replicas lead its partitions. Kafka's own election (``auto.leader.rebalance.enable``) gives a
-partition back as soon as its replica is in sync, even while the broker still copies hundreds of others, and all of them at once.
-The broker then serves producers, followers and its own copies together, and the latency of producers rises.
+While a broker is down, other replicas lead its partitions. Kafka's own election (``auto.leader.rebalance.enable``) gives the broker
+the leadership of all partitions whose replica is in sync, all at once, even while the broker still copies hundreds of other
+partitions. The broker then serves producers, followers and its own copies together, and the latency of producers rises.
 
-One broker is served at a time. Its next group waits until
+The tuner instead elects leaders on one broker at a time, in groups of partitions. The next group waits until
 
 1. all replicas of the broker have been in sync for ``CAUGHT_UP_S``,
 2. the signals show the effect of the last group, and
-3. the latency of its producers is below ``LATENCY_AIM`` of the limit, and its request handlers are idle enough.
+3. the latency of the broker's producers is below ``LATENCY_AIM`` × its limit, and the request handlers are idle enough.
 
-An election leaves nothing behind: Kafka knows no leader but the preferred one that another tool could have chosen, so there is
-nothing to own or to restore.
+An election changes no setting, so the tuner has nothing to own or to restore.
 """
 
 from __future__ import annotations
@@ -35,10 +34,11 @@ from tuner.core.vetoes import Veto, vetoes_text
 
 # In the first minute after its return, single replicas of a broker may leave the ISR again.
 CAUGHT_UP_S = 60.0
-# Share of the partitions that prefer the broker. With ten groups no group adds more than a tenth of the broker's usual load.
+# Size of a group ÷ number of partitions whose preferred leader is the broker. So a group adds about a tenth of the usual load.
 GROUP_SHARE = 0.1
-# A window of signals takes 10 s to end, and the first requests to a new leader are slower: clients look for it.
+# A window of signals takes 10 s to end. The first requests to a new leader are slower, because clients look for the new leader.
 SETTLE_S = 30.0
+# Highest produce latency at which another group is elected ÷ its limit.
 LATENCY_AIM = 0.6
 
 
@@ -48,7 +48,7 @@ class LeadershipLimits:
 
     Attributes:
         acts: False: decisions are only reported.
-        objective: gives the highest p99 of produce requests; None: latency does not count.
+        objective: has the highest p99 of produce requests; None: the latency of producers is not considered.
         signal_age_s_max: older signals do not count.
     """
 
@@ -62,9 +62,9 @@ class LeadershipView:
     """The inputs of one decision.
 
     Attributes:
-        electing: living brokers with ``auto.leader.rebalance.enable``; None: their settings cannot be read.
+        electing: living brokers with ``auto.leader.rebalance.enable``; None: the settings of a broker cannot be read.
         brokers: living brokers.
-        pause: the operator that has paused the tuner; None: it is not paused.
+        pause: the operator who has paused the tuner; None: the tuner is not paused.
         vetoes: the external checks that veto now.
     """
 
@@ -91,10 +91,10 @@ class LeadershipMemory:
     """The state of one leadership term of the tuner.
 
     Attributes:
-        broker: the broker that was given leaders last.
+        broker: the broker on which the last group was elected.
         elected_at_ms: when the last group was elected; 0: never.
-        caught_up_since_ms: since when all replicas of each broker that waits for leaders have been in sync.
-        latencies: by broker that waits for leaders.
+        caught_up_since_ms: for each broker that waits for leaders, since when all of its replicas have been in sync.
+        latencies: the latency of each broker that waits for leaders.
     """
 
     broker: int | None = None
@@ -106,7 +106,7 @@ class LeadershipMemory:
 def decide_election(
     view: LeadershipView, memory: LeadershipMemory, limits: LeadershipLimits
 ) -> tuple[LeadershipMemory, LeadershipDecision]:
-    """Returns the next state and the decision. The state changes only in what was observed; see ``record_election``."""
+    """Returns the next state and the decision. An election enters the state only through ``record_election``."""
     reason = LeadershipReason
     if view.electing is None:
         text = "the settings of a broker cannot be read, so no leader is elected"
@@ -125,7 +125,7 @@ def decide_election(
     ready = [b for b in waiting if (view.now_ms - memory.caught_up_since_ms.get(b, view.now_ms)) / 1000 >= CAUGHT_UP_S]
     if not ready:
         return memory, _hold_until_caught_up(view.survey, max(waiting, key=lambda b: (waiting[b], -b)))
-    # A broker that has some of its leaders gets all of them before another one begins.
+    # A broker that has got a group gets all its leaders before another broker gets any.
     broker = memory.broker if memory.broker in ready else max(ready, key=lambda b: (waiting[b], -b))
     assert broker is not None
     return memory, _decide_group(view, view.survey, memory, limits, broker)

@@ -1,4 +1,4 @@
-"""Finds the partitions that their preferred replica does not lead. The preferred replica is the first one in the list."""
+"""Finds the partitions that their preferred replica does not lead. The preferred replica is the first in the list of replicas."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ class LeaderSurvey:
     """The leaders of all partitions at one reading.
 
     Attributes:
-        displaced: the number of partitions that an election would give back to a broker, by broker: its replica is the preferred
-            one and in sync, and another replica leads. A partition that is being reassigned is left out: its first replica may
-            still change.
-        next_partitions: the first ``GROUP_MAX`` of these partitions, by broker, in order.
+        displaced: by broker, the number of partitions whose leadership an election would give back to the broker. The broker's
+            replica of these partitions is the preferred replica and in sync, but another replica leads. Partitions that are being
+            reassigned are left out, because their first replica may still change.
+        next_partitions: the first ``GROUP_MAX`` partitions of ``displaced``, by broker, in order.
         preferred: the number of partitions whose preferred replica is on the broker.
         out_of_sync: the number of replicas outside the ISR, by broker.
     """

@@ -1,4 +1,4 @@
-"""The decisions about copies between the log directories of a broker: an action, a reason for programs, and a sentence."""
+"""Defines the decisions about copies between the log directories of a broker: action, reason for programs, and sentence."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class SetLogDirRate:
 
     Attributes:
         current_bytes_per_s: the rate in force; None: copies are not limited.
-        is_set_on_broker: False: the current rate is inherited, so none is set on the broker itself.
+        is_set_on_broker: the current rate is set on the broker itself; False: the broker inherits it.
     """
 
     broker: int
@@ -77,7 +77,7 @@ class SetLogDirRate:
 
 @value
 class RestoreLogDirRate:
-    """Restore the rate that was set on the broker before the tuner's first write; a value of None removes the setting."""
+    """Restore the rate from before the tuner's first write. If ``value_bytes_per_s`` is None, remove the setting."""
 
     broker: int
     current_bytes_per_s: int | None

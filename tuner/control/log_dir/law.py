@@ -1,13 +1,14 @@
-"""The control law for copies between the log directories of one broker: raises the rate while client latency permits, else lowers
-it.
+"""Implements the control law for copies between the log directories of one broker.
 
-Such a copy uses no link, and a disk's capacity is not known, so no headroom can be computed. The law therefore probes for the
-capacity, as TCP does. It raises the rate by a share while three conditions hold: the produce latency of the broker's clients is
-below its target, the request handlers are idle enough, and the copy uses its rate. It lowers the rate by a larger share once the
-latency exceeds its objective. Until that happens for the first time, the rate rises in larger steps.
+A copy between log directories uses no link, and the capacity of a disk is not known, so the headroom cannot be computed. The law
+therefore probes for the capacity, as TCP does:
 
-Invariants: the rate stays between the minimum and the ceiling. If something else limits a copy, its rate is not raised. Each signal
-is used once.
+- It raises the rate by up to 10 % while the produce latency is below ``LATENCY_AIM`` × its objective, the request handlers are idle
+  enough, and the copies use the whole rate. Before the first reduction it raises the rate by up to 25 %.
+- It lowers the rate by 30 % while the latency is above its objective, or while the request handlers are busy.
+
+Invariants: the rate stays between the minimum and the ceiling. If something other than the rate limits the copies, the rate is not
+raised. Each signal is used once.
 """
 
 from __future__ import annotations
@@ -24,15 +25,15 @@ from tuner.control.throttle.steering.present_latency import PresentLatency, upda
 from tuner.core.broker_baseline import BrokerBaseline
 from tuner.core.value import value
 
-# Shares by which the rate changes in one step. A rise becomes smaller as the latency approaches its target.
+# Relative changes of the rate in one step. A rise is smaller the closer the latency is to LATENCY_AIM × its objective.
 RISE_MAX, FAST_RISE_MAX, FALL = 0.1, 0.25, 0.3
-# A change shows in the signals after Kafka's quota window (11 s) and the delay of the signals.
+# The signals show the effect of a change after Kafka's quota window (11 s) and the delay of the signals.
 SETTLE_S = 15.0
-# Share of the objective above which the rate no longer rises, so that a rise does not miss the objective.
+# The rate does not rise while latency ÷ objective is at least this, so that a rise does not exceed the objective.
 LATENCY_AIM = 0.6
-# Kafka reports the idle share of the request handlers as a mean over about a minute.
+# The same as SETTLE_S for the idle ratio of the request handlers, which Kafka reports as a mean over about a minute.
 HANDLERS_SETTLE_S = 60.0
-# The rate does not rise while the handlers are idle for less than this, so that a rise does not make them busy.
+# The rate does not rise while the idle ratio of the request handlers is below this, so that a rise does not make them busy.
 IDLE_RATIO_MIN = BUSY_IDLE_RATIO + 0.1
 _STEP_S_DEFAULT = 5.0
 
@@ -45,7 +46,8 @@ class LogDirLaw:
         sampled_at_ms: when the newest signal was measured; epoch.
         latency: the current latency of the broker's producers.
         lowered_at_ms: when the rate was lowered last; 0: not yet.
-        has_waited: the latency has exceeded its objective since the copies began, so the rate rises in small steps.
+        has_waited: since the copies began, clients have waited: the latency was above its objective, or the request handlers were
+            busy. So the rate rises in small steps.
     """
 
     sampled_at_ms: int = 0
@@ -62,7 +64,7 @@ class RateBounds(NamedTuple):
 
 
 class NextRate(NamedTuple):
-    """The result of one step: the next rate in bytes/s, which may equal the current one."""
+    """The result of one step: the next rate in bytes/s, which may equal the current rate."""
 
     law: LogDirLaw
     bytes_per_s: int
@@ -70,7 +72,7 @@ class NextRate(NamedTuple):
 
 
 def rate_bounds(written_bytes_per_s: float, limits: ControlLimits) -> RateBounds:
-    """Returns the bounds. The minimum is above the rate of new writes, as a lower rate would never end the copies."""
+    """Returns the bounds. The minimum is above the rate of new writes, because with a lower rate the copies would never end."""
     lowest = max(limits.rate_bytes_per_s_min, limits.min_rate_over_steady_state * written_bytes_per_s)
     return RateBounds(min(lowest, limits.rate_bytes_per_s_max), limits.rate_bytes_per_s_max)
 
@@ -87,7 +89,7 @@ def update_law(law: LogDirLaw, signal: BrokerSignal, baseline: BrokerBaseline | 
 
 
 def first_rate(signal: BrokerSignal, ratio: float, bounds: RateBounds) -> int:
-    """Returns the first limit for copies that had none: half of their rate, or the minimum if clients wait."""
+    """Returns the first limit for copies without a limit: half of their traffic, or the minimum if clients wait."""
     copied = signal.log_dir_copied_bytes_per_s or 0.0
     rate = copied / 2 if ratio <= LATENCY_AIM else 0.0
     return round(min(bounds.max_bytes_per_s, max(bounds.min_bytes_per_s, rate)))

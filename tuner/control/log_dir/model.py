@@ -1,4 +1,4 @@
-"""Values of the controller of copies between log directories: the operator's policy, its inputs, and its state."""
+"""Defines the policy, the inputs and the state of the controller of copies between log directories."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class LogDirPolicy:
     """The settings of the operator.
 
     Attributes:
-        objective: gives the highest p99 of produce requests; None: the controller only reports the copies.
+        objective: has the highest p99 of produce requests; None: the controller only reports the copies.
         limits: the constants of the control law, with the operator's ceiling and minimum.
         limits_all_copies: the controller also limits copies that run without a limit.
         adopts_existing: the controller also changes limits that were set before it started.
@@ -38,7 +38,7 @@ class LogDirPolicy:
 
 @dataclass(frozen=True, slots=True)
 class BrokerLogDirs:
-    """The copies of one broker, and the limit that is in force on it; ``rate`` None: no limit."""
+    """The copies of one broker, and the limit that is in force on the broker; ``rate`` None: no limit."""
 
     copies: tuple[LogDirCopy, ...] = ()
     rate: RateSetting | None = None
@@ -54,8 +54,8 @@ class LogDirView:
     """The inputs of one cycle.
 
     Attributes:
-        brokers: the copies and limits of the brokers that were read: those that copied before, those with a managed limit, and some
-            others.
+        brokers: the copies and limits of the brokers that were read: brokers that copied in the last cycle, brokers with a managed
+            limit, and some other brokers in turn.
         signals: the newest signal of each broker.
         baselines: each broker's usual latency without copies.
     """
@@ -72,10 +72,10 @@ class LogDirMemory:
     """The state between two cycles, by broker.
 
     Attributes:
-        owned: the managed limits, from before they are written until they are restored.
-        histories: the reads of the brokers that copy. Not in the journal.
+        owned: the managed limits. A limit is noted before it is written, until it is restored.
+        histories: the last reads of the brokers that copy. Not in the journal.
         laws: the state of the control law. Not in the journal.
-        reads_without_copies: reads in a row that showed no copy, on brokers with a managed limit. Not in the journal.
+        reads_without_copies: number of reads in a row without a copy, on brokers with a managed limit. Not in the journal.
     """
 
     owned: Mapping[int, OwnedRate] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Measures the copies between the log directories of one broker: bytes left, rate, and expected end."""
+"""Measures the copies between the log directories of one broker: remaining bytes, rate, and expected end."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from streaming.shared.log_dirs import LogDirCopy
 
-# The rates are means over this time: Kafka's quota lets bytes through in bursts, and its window spans 11 s.
+# The rates are means over this time, because Kafka's quota passes bytes in bursts over its window of 11 s.
 MEAN_S = 30.0
 
 _Sizes = Mapping[tuple[str, int], tuple[int, int]]  # Size of the log and of its copy, by partition.
@@ -15,7 +15,7 @@ _Sizes = Mapping[tuple[str, int], tuple[int, int]]  # Size of the log and of its
 
 @dataclass(frozen=True, slots=True)
 class CopyHistory:
-    """The reads of one broker of the last ``MEAN_S``, the oldest first: time (epoch ms) and sizes."""
+    """The reads of one broker in the last ``MEAN_S``, the oldest first: time (epoch ms) and sizes."""
 
     reads: tuple[tuple[int, _Sizes], ...] = ()
 
@@ -26,9 +26,9 @@ class CopyProgress:
 
     Attributes:
         partitions: the number of partitions that are copied or wait for their turn.
-        copied_bytes_per_s: None: not measured yet.
-        written_bytes_per_s: the rate at which producers write to these partitions, which the copies have to carry too.
-        eta_s: seconds until all copies have ended; None: unknown, or never at this rate.
+        copied_bytes_per_s: bytes/s of all copies; None: not measured yet.
+        written_bytes_per_s: the rate at which producers write to these partitions. These bytes must be copied too.
+        eta_s: seconds until all copies have ended; None: unknown, or they never end at this rate.
     """
 
     partitions: int
@@ -74,7 +74,7 @@ def measure_progress(
 
 
 def _copied_bytes(first: _Sizes, last: _Sizes) -> int:
-    """Returns the bytes copied between two reads. A copy that is gone has ended, so all of its bytes were copied."""
+    """Returns the bytes copied between two reads. A copy that is missing in the last read has ended, so it counts in full."""
     copied = 0
     for key, (size, done) in first.items():
         copied += max(0, last[key][1] - done) if key in last else max(0, size - done)

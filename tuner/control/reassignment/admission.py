@@ -1,7 +1,7 @@
 """Decides which partitions of all plans start now.
 
-All plans share the brokers and the controller. So the concurrency is decided once for all running steps, and the scheduler picks
-from the waiting partitions of all plans together.
+All plans share the brokers and the controller. So the concurrency is decided once for the running steps of all plans, and the
+scheduler chooses from the waiting partitions of all plans together.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from tuner.core.partition_limits import PartitionCounts, PartitionLimits, count_
 from tuner.core.reassignment_plan import Plan, ReassignmentSnapshot, TopicPartition
 from tuner.core.throttle_state import ThrottleState
 
-# A step that has been stuck for less than this still occupies its slots: a restarting broker is back by then.
+# A step that is stuck, because a broker is down, keeps its slots for this time. A restarted broker is back sooner.
 STUCK_S_MIN = 60.0
 
 
@@ -70,7 +70,7 @@ class OperatorLimits:
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """The steps to start, the concurrency that allows them, and the bytes by side that no running step copies."""
+    """The steps to start, the concurrency that allows them, and by side the bytes of waiting and running steps."""
 
     schedule: Schedule
     concurrency: ConcurrencyDecision
@@ -172,7 +172,7 @@ def _waiting_partitions(
         for key, transition in progress.ready.items()
         if key not in backing_off
     ]
-    # The usual case is no cordon at all, and a plan may have 200,000 partitions.
+    # Usually no broker is cordoned, and a plan may have 200,000 partitions. So the check is skipped without cordons.
     return [candidate for candidate in waiting if cordoned.isdisjoint(candidate.missing)] if cordoned else waiting
 
 
@@ -189,7 +189,8 @@ def _running_steps(
         size_bytes = measurements.size(key, partition)
         transition = transition_of(key, plan.goal(partition), current, snapshot)
         run = RunningStep(
-            # While the step runs, Kafka's replicas include the added ones, so the replicas before the request are used.
+            # While the step runs, Kafka's list of replicas has the added replicas too. So the replicas from before the request are
+            # used.
             replace(transition, replicas=plan.requested[key].replicas_before),
             step,
             remaining_bytes=measurements.remaining_bytes.get(key, size_bytes * len(step.adding)),

@@ -1,8 +1,8 @@
 """Decides whether steps that may start now wait a few seconds for other steps, so that one request starts more of them.
 
-Slots become free one by one, but one request per slot would be expensive. Each request, even with one step, costs all brokers time:
-replica lists are written, the controller informs every broker, fetchers restart, and producers wait meanwhile. So steps wait while
-their sides still have enough bytes to copy.
+Slots become free one by one, but one request for each slot would be expensive. For each request, even with one step, the tuner
+writes replica lists, the controller informs every broker, fetchers restart, and producers wait meanwhile. So a step waits while its
+sides still have enough bytes to copy.
 
 Invariant: a step waits at most ``BATCHING_DELAY_S_MAX`` after the last request. Three kinds of steps do not wait at all:
 
@@ -23,8 +23,8 @@ from tuner.core.reassignment_steps import StepReason
 BATCHING_DELAY_S_MAX = 4.5
 # Time from the snapshot in which a step may start to its first copied byte: prepare handshake, throttle, request, metadata update.
 _LEAD_TIME_S = 2.0
-# With a smaller share of the slots in use, the bytes under way may belong to one large partition, whose copy alone may not fill
-# the throttle.
+# With a smaller share of the slots in use, most remaining bytes of running steps may belong to one large partition. Its copy alone
+# may not fill the throttle.
 _SLOTS_IN_USE_RATIO_MIN = 0.5
 
 
@@ -38,8 +38,8 @@ def should_wait(
     """Returns whether ``starts`` wait for more steps.
 
     Args:
-        slots: slots of each side that ``running`` uses.
-        starts_max: number of steps that one request may contain; a full request does not wait.
+        slots: slots that running steps use, by side.
+        starts_max: highest number of steps in one request; a full request does not wait.
     """
     next_snapshot_s = constraints.since_last_request_s + constraints.snapshot_interval_s
     if not starts or len(starts) >= starts_max or next_snapshot_s > BATCHING_DELAY_S_MAX:
@@ -52,7 +52,7 @@ def should_wait(
 
 
 def _has_enough_work(side: BrokerSide, under_way_bytes: float, slots: float, constraints: SchedulerConstraints) -> bool:
-    # The side's maximum rate gives the shortest time that the bytes under way can last.
+    # At its maximum rate the side copies the remaining bytes of its running steps in the shortest time.
     rate_bytes_per_s = constraints.max_rates.get(side)
     if rate_bytes_per_s is None or slots < _SLOTS_IN_USE_RATIO_MIN * constraints.slots.get(side, 1):
         return False
@@ -69,7 +69,7 @@ def _under_way_bytes(running: Sequence[RunningStep], constraints: SchedulerConst
         bytes_per_copy = run.remaining_bytes / len(destinations)
         sides = sides_of_copy(run.transition.leader, [b for b in destinations if b in constraints.online])
         for side in sides:
-            # The leader's side is one of the sides, and sends a copy to each of the others.
+            # The leader side sends a copy to each of the other sides.
             copies = 1 if side[1] is Side.FOLLOWER else len(sides) - 1
             under_way[side] = under_way.get(side, 0.0) + bytes_per_copy * copies
     return under_way

@@ -1,4 +1,8 @@
-"""Holds the limits, inputs, state and decision of the concurrency of plans: how many partitions are copied at a time."""
+"""Defines limits, inputs, state and decision of the concurrency of plans: how many partitions are copied at a time.
+
+A slot is one of the partitions that may be copied through a side at the same time. A side is the leader or the follower throttle of
+one broker.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,7 @@ from tuner.core.controller import ControllerObjective
 
 
 class ConcurrencyReason(StrEnum):
-    """Why a side has its number of slots: how many partitions are copied through it at a time (concurrency.py)."""
+    """Why a side has its number of slots (concurrency.py)."""
 
     INITIAL = "initial"
     LIMITS_CHANGED = "limits_changed"
@@ -51,21 +55,22 @@ class ConcurrencyLimits:
     # The maximum until a controller has been measured: the default of Cruise Control, which is in wide use.
     slots_unmeasured_max: int = 12
 
-    # A side is full when its measured bytes reach this share of its setpoint, as in the stall detector.
+    # A throttle is full when the measured bytes reach this share of its setpoint, as in the stall detector.
     full_ratio: float = 0.85
-    # Slots per increase, once the throttle was full or the slots were cut. Until then the slots increase faster ("searching").
+    # Slots per increase, once the throttle was full or the slots were cut. Before that the slots increase faster ("searching").
     raise_by: int = 1
-    # Kafka's rate covers the last 11 s and arrives up to 10 s late. Only after this time does it show the effect of an increase.
+    # Shortest time between two increases. Kafka's rate shows the effect of an increase late: it covers the last 11 s, and the
+    # signal arrives some seconds later.
     raise_every_s: float = 15.0
-    # Kafka's rate covers its window of 11 s and the second that is being filled.
+    # Kafka's rate covers its window of 11 s and the second in progress.
     measure_s: float = 12.0
-    cut_ratio: float = 0.5
-    # Cooldown after a cut. Signals cover a window of 30 s, so until then they still describe the time before the cut.
+    cut_ratio: float = 0.5  # A cut multiplies the slots by this.
+    # Cooldown after a cut. Signals cover a window of 30 s, so for this time they also cover seconds from before the cut.
     rest_s: float = 35.0
     # ISR shrinks per second on one broker. A single late fetch stays below this rate.
     isr_shrinks_per_s_max: float = 0.05
 
-    # Steps per request: the controller works through them as one event while other requests wait.
+    # Steps per request. The controller handles all steps of a request as one event, while other requests wait.
     starts_start: int = 50
     starts_min: int = 1
     # At 1 ms per step, this many steps delay other requests by 250 ms. KRaft controllers need only about a tenth of that.
@@ -95,8 +100,8 @@ class ConcurrencyInput:
         slots_in_use: slots of each side that running steps use.
         waiting: partitions that wait for each side.
         setpoints: throttle of each side now, bytes/s; a side without an entry has no throttle.
-        steady_state: bytes/s of each side's throttle that running steps use for new writes.
-        last_request_steps: steps in the last request.
+        steady_state: bytes/s of each side's throttle that the new writes of running steps use.
+        last_request_steps: number of steps in the last request.
         objective: the controller's objective.
     """
 
@@ -117,7 +122,7 @@ class SideConcurrency:
     """The slots of one side, and its state for the next decision.
 
     Attributes:
-        measured_at_ms: time of the broker's newest measurement; without one, the time at which the side began.
+        measured_at_ms: time of the broker's newest measurement; without a measurement the time at which the side began.
         searching: the throttle was never full and the slots were never cut, so the right number is still unknown.
         fully_used_at_ms: first time since the last change at which all slots were in use; None: not yet.
     """
@@ -133,14 +138,14 @@ class SideConcurrency:
 
 @dataclass(frozen=True, slots=True)
 class ConcurrencyState:
-    """State between decisions. It is not stored: a new leadership term begins with the start values.
+    """State between decisions. It is not in the journal: each leadership term begins with the start values.
 
     Attributes:
-        starts_max: steps per request; None: not decided yet.
-        cooldown_until_ms: end of the cooldown of the whole cluster after a cut for the controller.
+        starts_max: highest number of steps per request; None: not decided yet.
+        cooldown_until_ms: end of the cooldown of all sides after a cut because of the controller's load.
         idle_baselines: latency of each measure while the controller is idle, ms.
         controller_was_measured: a controller has been measured at least once.
-        last_start_at_ms: when a schedule last had steps to start; None: never.
+        last_start_at_ms: when steps were last started; None: never.
         last_snapshot_at_ms: when the cluster was last read; None: never.
         carried_small_share: see ``small_partitions``.
     """
@@ -179,9 +184,9 @@ class ConcurrencyDecision:
 
     Attributes:
         slots: slots of each side.
-        cluster_max: copying steps in the whole cluster.
-        starts_max: steps per request.
-        explanations: a sentence for each side, why it has its slots.
+        cluster_max: highest number of copying steps in the whole cluster.
+        starts_max: highest number of steps per request.
+        explanations: for each side a sentence about its number of slots and the reason.
     """
 
     state: ConcurrencyState

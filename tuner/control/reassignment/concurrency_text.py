@@ -1,4 +1,4 @@
-"""Writes sentences about the concurrency of plans: how many partitions each side copies at a time, and why."""
+"""Writes sentences about the concurrency of plans: the number of partitions that each side copies at a time, and its reason."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def describe_side_change(
     pressure: Pressure | None,
     inputs: ConcurrencyInput,
 ) -> ConcurrencyChange:
-    """Returns the change of a side with its sentence.
+    """Returns the change of a side, with a sentence.
 
     Args:
-        before: None: the side is new.
+        before: the side's earlier state; None: the side is new.
         pressure: the controller's load; None: not known.
     """
     broker, role = side

@@ -1,4 +1,4 @@
-"""Writes what cordons mean for a plan, as sentences for people: steps that wait, and replicas that a drained broker still has."""
+"""Writes sentences about the effect of cordons on a plan: steps that wait, and replicas that a drained broker still has."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tuner.core.reassignment_plan import DesiredPlanState, Plan, ReassignmentSna
 def partitions_by_cordoned_target(
     progress: PartitionProgress, cordoned: frozenset[int]
 ) -> dict[int, tuple[TopicPartition, ...]]:
-    """Returns the partitions whose steps wait or are stopped because their target is cordoned, by broker."""
+    """Returns, by cordoned broker, the partitions whose steps wait or are stopped because they add a replica on this broker."""
     held_by_broker = {}
     for broker in sorted(cordoned):
         waiting = [key for key, t in progress.ready.items() if broker in t.target and broker not in t.replicas]
@@ -27,7 +27,7 @@ def partitions_by_cordoned_target(
 def cordon_texts(
     plan: Plan, held_by_broker: Mapping[int, Sequence[TopicPartition]], cordons: CordonState, now_ms: int
 ) -> tuple[str, ...]:
-    """Returns a sentence for each cordoned broker that holds steps back, and for an ordered cordon that is not in place.
+    """Returns a sentence for each cordoned broker for which steps wait, and for a cordon that the plan orders but is not set yet.
 
     Args:
         held_by_broker: the result of ``partitions_by_cordoned_target``.
@@ -49,7 +49,7 @@ def left_texts(plan: Plan, snapshot: ReassignmentSnapshot) -> tuple[str, ...]:
     """Returns a sentence for each broker that the plan has cordoned and that still has replicas.
 
     Args:
-        snapshot: has all topics.
+        snapshot: the assignments of all topics of the cluster.
     """
     texts = []
     for broker in plan.head.cordon:

@@ -1,4 +1,4 @@
-"""Writes what blocks a plan, and how many of its partitions are copied at a time and why, as sentences for people."""
+"""Writes sentences about the causes that block a plan, and about the number of partitions that are copied at a time."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _offline_texts(plan: Plan, progress: PartitionProgress, schedule: Schedule) 
 
 
 def _no_rollback_advice(plan: Plan) -> str:
-    """Returns advice for a plan that is being rolled back: its original brokers may never return. Empty for other plans."""
+    """Returns advice for a plan that is being rolled back, because its original brokers may never return; else an empty text."""
     if plan.head.desired is not DesiredPlanState.CANCELLING or plan.head.no_rollback:
         return ""
     return f"; `rheostat reassign cancel {plan.id} --no-rollback` ends the plan and puts nothing back"

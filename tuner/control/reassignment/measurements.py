@@ -1,7 +1,7 @@
 """Measures the sizes and write rates of a plan's partitions from the sizes of their logs.
 
-Each new replica has to copy as many bytes as the leader's log has. The growth of this log is the write rate, which uses a part of
-the throttle. When retention or compaction shrinks a log, its write rate cannot be measured, so the previous value stays.
+Each new replica has to copy as many bytes as the leader's log has. The growth of the leader's log is the write rate, which uses a
+part of the throttle. When retention or compaction shrinks a log, its write rate cannot be measured, so the previous value stays.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def update_measurements(
     """Returns the measurements after a snapshot; unchanged if it has no log sizes.
 
     Args:
-        has_all_sizes: whether the snapshot has the log sizes of waiting partitions too; False: only of those that copy now.
+        has_all_sizes: whether the snapshot has the log sizes of all partitions; False: only of partitions that copy now.
     """
     if not snapshot.log_bytes:
         return previous

@@ -1,8 +1,8 @@
-"""Tracks what each limit still allows while the scheduler picks partitions, and which partitions it has picked.
+"""Tracks the steps that the scheduler has chosen, and the capacity that each limit still leaves for further steps.
 
-Invariant: picked and running steps together stay within every limit. Two exceptions keep a plan from blocking for good:
+Invariant: chosen and running steps together stay within every limit, with two exceptions. Without them a plan could block for ever:
 
-1. A step that has been stuck for long, because a broker is down, is not counted in KIP-435's limits.
+1. A step that has been stuck for long, because a broker is down, does not count against KIP-435's limits.
 2. A broker from which the plan removes a partition ("vacated") may temporarily have one partition above KIP-578's limit. Otherwise
    two full brokers could not exchange partitions.
 """
@@ -31,8 +31,7 @@ from tuner.core.cluster import BrokerSide, side_name
 from tuner.core.partition_limits import INTERNAL_TOPICS, PartitionCounts, brokers_above_limit
 from tuner.core.reassignment_steps import ReassignmentStep
 
-# New writes may use this share of a throttle, so that a sixth stays for the backlog. A throttle's minimum rate has the same
-# reserve.
+# The replication of new writes may use this share of a throttle, so that a sixth remains for the copies.
 STEADY_STATE_SHARE_MAX = 1 / 1.2
 
 
@@ -41,8 +40,8 @@ class RemainingCapacity:
 
     Attributes:
         started: steps to start, by index of the waiting partition.
-        held: the limit that keeps a partition waiting, by index.
-        impossible: partitions that cannot start under the present throttle, even if no other step runs, by index.
+        held: the limit because of which a partition waits, by index of the waiting partition.
+        impossible: partitions that could not start even if no other step ran, because of the present throttle; by index.
         full_brokers: brokers at their partition limit for which a partition waits.
     """
 
@@ -52,7 +51,7 @@ class RemainingCapacity:
         constraints: SchedulerConstraints,
         vacated_brokers: AbstractSet[int] = frozenset(),
     ) -> None:
-        """Counts what the running steps use.
+        """Counts the capacity that running steps use.
 
         Args:
             vacated_brokers: brokers from which a step that runs or may start removes a partition.
@@ -99,7 +98,7 @@ class RemainingCapacity:
         return dict(self._slots)
 
     def reserve(self, sides: Sequence[BrokerSide]) -> None:
-        """Keeps free slots of these sides for a partition that goes first and waits for another side."""
+        """Keeps the free slots of ``sides`` for a partition with priority that waits for a slot of another side."""
         self._full.update(sides)
 
     def slots_in_use(self, side: BrokerSide) -> float:
@@ -115,10 +114,10 @@ class RemainingCapacity:
     def try_start(
         self, index: int, candidate: WaitingPartition, step: ReassignmentStep, *, urgent: bool = False
     ) -> None:
-        """Starts the step if every limit allows it; else notes the limit in ``held``.
+        """Starts the step if every limit allows it; otherwise notes the limit in ``held``.
 
         Args:
-            urgent: without this step Kafka rejects writes (min.insync.replicas), so slots and quota do not limit it.
+            urgent: the partition is below min.insync.replicas, so slots and quota do not limit the step.
         """
         steady_states = step_steady_state(candidate.transition, step.adding, candidate.write_bytes_per_s)
         held = self._exceeded_count_limit(candidate, step)

@@ -1,10 +1,13 @@
 """Picks the small partitions of a plan that start now, so that they are spread over the whole duration of the plan.
 
-A plan that copied all large partitions first would end with small ones only. It would then start dozens of steps at a time, and
-each step is work for the controller and the brokers, however small the partition.
+A plan that copied all large partitions first would end with small partitions only. It would then start dozens of steps at a time.
+Each step is work for the controller and the brokers, even if its partition is small. A partition is small if it takes less than one
+slot.
 
-Each small partition adds to a share: the time since the last request ÷ the time that the slower of its sides still needs. The sum
-of these shares is the number of small partitions for this request. Its fraction is carried over to the next request.
+    number of small partitions in a request = Σ over waiting small partitions of (time since the last request ÷ remaining time)
+
+where the remaining time is the time that the slower of the partition's sides still needs. The sum is rounded down, and its fraction
+is carried over to the next request.
 
 Invariant: small partitions take at most half of a request. If a request may have only one step, it is for a large partition.
 """
@@ -33,11 +36,11 @@ def pick_small_partitions(
 
     Args:
         sides_by_index: the sides of each partition that has a free slot, by index into ``waiting``.
-        remaining_s: how long each side needs for its remaining bytes.
-        starts_max: number of steps that this request may contain.
+        remaining_s: seconds that each side needs for its remaining bytes.
+        starts_max: highest number of steps in this request.
 
     Returns:
-        The indices, sorted by ``priority_of``, and the sum of the shares before rounding, with the carried fraction.
+        The indices into ``waiting``, sorted by ``priority_of``; and the sum before rounding, including the carried fraction.
     """
     interval_s_max = BATCHING_DELAY_S_MAX
     if math.isfinite(constraints.snapshot_interval_s):
@@ -54,9 +57,9 @@ def pick_small_partitions(
 
 
 def carried_share(share: float, started: Iterable[int], small: Iterable[int]) -> float:
-    """Returns the fraction for the next request.
+    """Returns the fraction that is carried over to the next request.
 
-    It is less than 1: a small partition that found no slot adds its share again with the next request.
+    It is less than 1, because a small partition that got no slot counts again in the sum of the next request.
     """
     return min(math.nextafter(1.0, 0.0), max(0.0, share - len({*started} & {*small})))
 

@@ -1,14 +1,18 @@
 """Finds the likely cause of one broker's lag. The first rule that applies gives the cause:
 
-1. A throttle holds the lagging replicas back although their partitions do not move.
-2. One fetcher thread lags while other threads for the same leader have room. If one partition has nearly all of the lag, it is a
-    hot partition. Otherwise it is the collision that LINE found: busy partitions share a thread. If no other thread for this leader
-    copies anything, and all followers of the leader lag behind it, the leader may be slow, so rules 3 and 5 are used instead.
-3. The request handlers or the network of the follower, or of the only leader that it lags behind, are busy.
-4. The follower lags behind several leaders, on all of its threads: it is slow by itself.
-5. The follower lags behind one leader, on all of its threads for this leader. If another number of threads separates the busy
-   partitions, rule 2 applies. If all followers of the leader lag behind it, the leader is slow. If one partition has nearly all of
-   the lag, it is a hot partition.
+1. A throttle that rheostat has not set holds back lagging replicas of partitions that do not move: throttled.
+2. One fetcher thread lags while other threads for the same leader have room:
+   - If one partition has nearly all of the thread's lag: hot partition.
+   - Otherwise: fetcher-bound, the collision that LINE found, in which busy partitions share a thread.
+   - This rule does not apply if no other thread for the leader copies anything and all followers of the leader lag behind it. The
+     leader may then be slow (rules 3 and 5).
+3. The request handlers or the network of the follower are busy: destination busy. The same for the leader, if the follower lags
+   behind one leader only: source busy.
+4. The follower lags behind several leaders, on all of its threads: follower slow.
+5. The follower lags behind one leader, on all of its threads for this leader:
+   - If another number of threads separates the busy partitions: fetcher-bound.
+   - If all followers of the leader lag behind it: source slow.
+   - If one partition has nearly all of the lag: hot partition.
 
 Otherwise the cause is unknown.
 """
@@ -27,12 +31,12 @@ from tuner.control.replication_lag.view import LagView
 from tuner.core.cluster import BrokerSide
 from tuner.core.reassignment_plan import TopicPartition
 
-LATE_SHARE_MIN = 0.2  # A thread whose lag is below this share of the largest lag keeps up.
-HOT_SHARE_MIN = 0.8
-ACTIVE_SHARE_MIN = 0.05
+LATE_SHARE_MIN = 0.2  # A thread keeps up if its lag is below this share of the largest lag of the follower's threads.
+HOT_SHARE_MIN = 0.8  # A partition is hot if it has at least this share of the lag of its thread.
+ACTIVE_SHARE_MIN = 0.05  # A thread is active if it copies more than this share of the bytes of the lagging thread.
 # A proposed number of threads has to relieve the threads of the followers with the largest lags, up to this many followers.
 FOLLOWERS_MAX = 50
-BUSY_IDLE_RATIO = 0.3  # Request handlers that are idle for less count as busy (Kafka's documentation).
+BUSY_IDLE_RATIO = 0.3  # Request handlers with a lower idle ratio count as busy (Kafka's documentation).
 BUSY_NETWORK_RATIO = 0.9
 
 
@@ -53,8 +57,8 @@ class CauseFinder:
     ) -> None:
         """
         Args:
-            signals: the usable signals of all brokers, except those with the lag of a recovery, which says nothing about causes.
-            lagging: the signals of the brokers that lag, with the same exception.
+            signals: the usable signals of all brokers, without brokers whose replicas recover: their lag shows no other cause.
+            lagging: the signals of the brokers that lag, without brokers whose replicas recover.
         """
         self._view = view
         self._signals = signals
@@ -87,7 +91,7 @@ class CauseFinder:
         return None
 
     def _throttle_of(self, follower: int, lagging: LaggingPartition) -> BrokerSide | None:
-        """Returns the throttle that holds the replica back, unless rheostat has set it."""
+        """Returns the throttle that holds the replica back; None: there is none, or rheostat has set it."""
         throttle = self._view.live.lists.get(lagging.topic)
         if throttle is None:
             return None
@@ -103,7 +107,7 @@ class CauseFinder:
         if not late:
             return None
         source = late[0].source
-        # Kafka lists no thread without partitions, but such a thread has room.
+        # Kafka has no metrics of a thread without partitions. Such a thread has room too, so num.replica.fetchers counts.
         listed = sum(thread.source == source for thread in signal.threads)
         threads = max(listed, self._view.live.fetchers.get(signal.broker, 1))
         with_room = threads - sum(thread.source == source for thread in late)
@@ -202,7 +206,7 @@ def _partitions_of(signal: ReplicationSignal, thread: FetcherThreadLag) -> list[
 
 
 def _hot_partition(signal: ReplicationSignal, thread: FetcherThreadLag) -> LaggingPartition | None:
-    """Returns the partition that has nearly all of the thread's lag; None: several share it, or it is not known."""
+    """Returns the partition that has nearly all of the thread's lag; None: several partitions share the lag, or it is not known."""
     hottest = max(_partitions_of(signal, thread), key=lambda p: p.lag_messages, default=None)
     total = thread.lag_sum_messages or 0.0
     return hottest if hottest is not None and hottest.lag_messages >= HOT_SHARE_MIN * total else None

@@ -1,8 +1,8 @@
-"""Finds the brokers whose replicas lag without any move, and explains each of them. causes.py has the rules.
+"""Finds the brokers whose replicas lag although they do not move, and the cause of the lag (causes.py).
 
-A broker lags if its lag grows, or stays above its usual lag. Replicas that a reassignment adds are ignored: their lag is expected,
-and the throttle controller explains their stalls. For a broker whose replicas recover, the reported cause is the recovery
-(recovering.py). The result only explains the lag; it changes nothing in the cluster.
+A broker lags if the lag of its replicas is large, and grows or is above the broker's usual lag. Replicas that a reassignment adds
+are ignored, because their lag is expected. For a broker whose replicas recover, the reported cause is the recovery (recovering.py).
+The result only explains the lag; it changes nothing in the cluster.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from tuner.control.replication_lag.usual import UsualLag, remember
 from tuner.control.replication_lag.view import LagView
 
 SIGNAL_AGE_S_MAX = 60.0
-# Kafka measures the lag of a replica only after it has left the ISR. A replica with a smaller lag is about to return to the ISR.
+# Kafka measures the lag of a replica only after the replica has left the ISR. With a lag below this, it is about to return.
 LAG_S_MIN = 2.0
-# A lag below both limits is ignored: a single message of a partition with few writes may be a lag of minutes.
+# A lag below both limits is ignored, because even a single message may be a lag of minutes in a partition with few writes.
 LAG_MESSAGES_MIN = 1_000
 LAG_BYTES_MIN = 10e6
 ABOVE_USUAL_FACTOR = 3.0
-INCIDENT_MS = 3 * 3600 * 1000  # A lag changes the usual lag only after this time. Until then it is an incident.
-RETURNED_MS = 60 * 1000  # Two windows of signals. A broker that has sent signals for a shorter time has just returned.
+INCIDENT_MS = 3 * 3600 * 1000  # For this time a lag counts as an incident. Only then does it change the usual lag.
+RETURNED_MS = 60 * 1000  # A broker that has sent signals for less than two windows of signals has just returned.
 
 
 @dataclass(frozen=True, slots=True)

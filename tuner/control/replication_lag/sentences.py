@@ -1,4 +1,4 @@
-"""The sentences of a lag diagnosis: the finding with its figures, and what to do."""
+"""Writes the sentences of a lag diagnosis: the finding with its figures, and what to do."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NAMES_MAX = 4
 
 
 def lag_messages(signal: ReplicationSignal) -> float | None:
-    """Returns the sum of the lags; without lags by partition, the largest one; None: not measured."""
+    """Returns the sum of the lags of all replicas; if it is not reported, the largest lag; None: not measured."""
     return signal.lag_sum_messages if signal.lag_sum_messages is not None else signal.lag_max_messages
 
 

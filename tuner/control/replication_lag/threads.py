@@ -1,7 +1,7 @@
-"""Computes which num.replica.fetchers separates the busy partitions of lagging followers, over all partitions that they copy.
+"""Computes which value of num.replica.fetchers separates the busy partitions of lagging followers.
 
-The write rates of the partitions with the largest lags are measured. Each other partition gets an equal share of what its thread
-copies besides.
+The computation covers all partitions that the followers copy. The write rates of the partitions with the largest lags are measured.
+The other bytes that a thread copies are divided equally among its other partitions.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ CopiedPartitions = Mapping[FetcherThread, Sequence[CopiedPartition]]
 def copied_by_thread(
     layout: Iterable[FetchedPartition], followers: Iterable[int], fetchers: Mapping[int, int]
 ) -> dict[FetcherThread, list[CopiedPartition]]:
-    """Returns the partitions of each fetcher thread of these followers. Followers with an unknown number of threads are absent."""
+    """Returns the partitions of each fetcher thread of ``followers``. Followers with an unknown number of threads are left out."""
     known = {follower: fetchers[follower] for follower in followers if follower in fetchers}
     hashes: dict[str, int] = {}
     by_thread: dict[FetcherThread, list[CopiedPartition]] = defaultdict(list)
@@ -58,7 +58,7 @@ def copied_by_thread(
 def better_fetchers(
     copied: CopiedPartitions, signals: Mapping[int, ReplicationSignal], fetchers: Mapping[int, int]
 ) -> int | None:
-    """Returns the number of threads that clearly relieves the busiest thread of these followers; None: no number does.
+    """Returns the number of threads with which the busiest thread of the followers has clearly less load; None: there is none.
 
     Args:
         copied: the partitions of each thread of the followers.

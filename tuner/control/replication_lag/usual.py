@@ -1,10 +1,11 @@
-"""Remembers the usual lag of each broker: the median over the last hours.
+"""Remembers the usual lag of each broker: the median over the last six hours.
 
-For each ten minutes (a span) the median lag is kept; the usual lag is the median of these numbers over six hours. The judge leaves
-out the first three hours of each incident, and recoveries (judge.py). So a lag becomes usual only if it lasts longer than that,
-even for a tuner that starts during the incident. A broker with less than half an hour of history has no usual lag, and is judged
-only by its lag in seconds. Numbers of a broker that sends no signals expire after six hours. A tuner that has just started knows no
-usual lag.
+The state has the median lag of each span of ten minutes. The usual lag is the median of these medians over six hours. The judge
+leaves out recoveries and the first three hours of each incident (judge.py). So a lag becomes usual only if it lasts for more than
+three hours, even for a tuner that starts during the incident.
+
+A broker with less than half an hour of history has no usual lag, and neither has any broker just after the tuner's start. The judge
+then uses only the size of the lag. The medians of a broker that sends no signals expire after six hours.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""The strategy with an objective: the control law sets the rate of a side every second, and this module explains the side's state.
+"""Implements the strategy with an objective: the control law sets the rate of a side every second, until the next cycle.
 
-A decision of this module allows the law to steer (lower and raise the rate) until the next cycle, with the most important finding
-as the reason.
+A decision of this module permits the law to do so, and gives the most important fact about the side as its reason.
 """
 
 from __future__ import annotations
@@ -17,10 +16,10 @@ from tuner.core.cluster import Setpoint, side_name
 def allow_steering(
     throttled: ThrottledSide, deadline_miss: DeadlineMiss | None, bottlenecks: BottleneckFinder
 ) -> AllowSteering:
-    """Returns the permission to steer, with the first finding that applies.
+    """Returns the permission to steer, with the first reason that applies.
 
     Args:
-        deadline_miss: the slowest side of all moves, if it will miss the deadline. This side may still be in time.
+        deadline_miss: the slowest side of all moves, if it will miss the deadline. The side of ``throttled`` may still be in time.
     """
     reason, text = _explain(throttled, deadline_miss, bottlenecks)
     case, setting = throttled.case, throttled.setting
@@ -35,8 +34,8 @@ def _explain(
     case, load = throttled.case, throttled.load
     setpoint = case.view.setpoints.get(case.side)
     inputs_stale = setpoint is not None and setpoint.inputs_stale
-    # Partitions accept no writes until lost replicas are back: durability precedes latency. With stale inputs the law raises no
-    # rate, so no recovery is reported then.
+    # Partitions accept no writes until lost replicas are back. Durability has priority over latency, so the law raises the rate.
+    # With stale inputs the law raises no rate, so this reason does not apply.
     if case.blocks_writes and not inputs_stale:
         return Reason.ISR_RECOVERY, (
             "partitions refuse writes until lost replicas are back in the ISR: the throttle is raised for them, up to the "
@@ -47,7 +46,7 @@ def _explain(
             "partitions with exactly min.insync.replicas replicas in sync recover through it, so it gets at least half of what the "
             "link and the ceiling allow, even if clients wait longer"
         )
-    # A higher throttle would not help. The law keeps its rate, and the operator has to look.
+    # No throttle causes the stall, so a higher rate would not help. The operator must look for the cause.
     if (bottleneck := _explain_stall(throttled, bottlenecks)) is not None:
         return bottleneck
     # Without the broker's network bytes the headroom of clients is unknown, so the current rate is not raised.

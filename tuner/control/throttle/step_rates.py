@@ -1,7 +1,7 @@
-"""Finds the steps of plans that must not begin yet, because no throttle would hold them to the rate of their plan.
+"""Finds the steps of plans that must not begin yet, because no throttle would limit them to the rate of their plan.
 
-Invariant: a step copies at most at its plan's rate from its first byte on. It waits while its throttle is being changed, and fails
-if the throttle stays as it is.
+Invariant: from its first byte on, a step copies at most at its plan's rate. While its throttle is being changed, the step waits. If
+the throttle is too high and is not being changed, the step fails.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def find_steps_above_plan_rate(
     warming_up: Collection[BrokerSide],
     ramping: Collection[BrokerSide],
 ) -> tuple[dict[TopicPartition, str], dict[TopicPartition, str]]:
-    """Returns the prepared steps that would exceed the rate of their plan, with the cause: first the failed, then the waiting ones.
+    """Returns the steps that fail, and the steps that wait, because they would exceed the rate of their plan; each with the cause.
 
     Args:
         decisions: the decisions of this cycle, all carried out except the rates of the sides in ``not_set``.
@@ -56,8 +56,8 @@ def find_steps_above_plan_rate(
         limits,
         observation.now_ms,
     )
-    # A warm-up first lowers the rate, and a started rate is low already. With an objective the control law keeps to the plan's
-    # rate, so no step waits for a warm-up.
+    # A warm-up first lowers the rate, so a step waits until the warm-up has begun. A throttle that has just been set is low
+    # already. With an objective the control law keeps to the plan's rate, so no step waits for a warm-up.
     not_lowered = set[BrokerSide]()
     if not limits.closed_loop:
         warmups = {(d.broker, d.side) for d in decisions if isinstance(d, SetRate) and d.reason is Reason.WINDOW_WARMUP}
@@ -86,11 +86,11 @@ def find_sides_above_plan_rate(
     limits: ThrottleLimits,
     now_ms: int,
 ) -> dict[BrokerSide, str]:
-    """Returns the sides whose throttle does not hold a step to the rate of its plan, with the cause.
+    """Returns the sides whose throttle does not limit a step to the rate of its plan, with the cause.
 
     Args:
         rates: the rate in force on each side now.
-        warming_up: sides where a window warm-up has begun: they pass at most the plan's rate from the start.
+        warming_up: sides where a window warm-up has begun. At most the plan's rate passes through them from the start.
     """
     causes: dict[BrokerSide, str] = {}
     for side, plan_rate in plan_rates(prepared, plan_moves, limits).items():

@@ -1,7 +1,7 @@
-"""Finds the rate changes in progress that a new order or a new situation supersedes, or that must not continue.
+"""Finds the rate changes in progress that must stop, because of a new order or a new situation.
 
 A ramp takes a quota window, and a ramp for a young move waits before it begins. A new order, or partitions that accept no writes,
-cannot wait that long. So the change stops at its current rate, and the next cycle decides from that rate.
+cannot wait for so long. So the change stops at its current rate, and the next cycle decides from this rate.
 
 Invariant: a change to the rate that an operator has ordered continues.
 """
@@ -21,7 +21,7 @@ from tuner.core.cluster import BrokerSide, LiveCluster, Observation
 from tuner.core.freshness import fresh_signals
 from tuner.core.throttle_limits import ThrottleLimits
 
-# Reasons of holds that stop a change: its effect is no longer observed, or an operator wants no change.
+# Reasons of holds that stop a change: the tuner no longer observes its effect, or an operator wants no change.
 _STOPPING_REASONS = {
     Reason.CLUSTER_NOT_SEEN,
     Reason.SETTINGS_UNREADABLE,
@@ -59,13 +59,13 @@ def find_superseded_changes(
         if ordered or change.reason is Reason.OVERRIDDEN:
             if not is_still_ordered(change, order, limits, now_ms):
                 causes[side] = "the order has changed or ended"
-        # A raise towards a ceiling that has been lowered since stops. The next cycle lowers the rate.
+        # A raise to a setpoint above the ceiling stops, because the ceiling was lowered after the raise began.
         elif change.setpoint_bytes_per_s > max(change.current_bytes_per_s, ceil(limits.rate_bytes_per_s_max)):
             causes[side] = "the ceiling was lowered"
         elif change.reason is Reason.ISR_RECOVERY:  # A raise for lost replicas stops when they are back.
             if blocking is not None and side not in blocking:
                 causes[side] = "the ISR is restored, as far as rheostat can see"
-        # A change to a lowered ceiling continues: even for lost replicas the side would not be opened beyond the ceiling.
+        # A change to a lowered ceiling continues, because the ceiling also applies to sides with lost replicas.
         elif change.reason is Reason.AT_CEILING:
             continue
         elif blocking is not None and side in blocking and _delays_recovery(change, is_waiting=side in waiting):
@@ -74,7 +74,7 @@ def find_superseded_changes(
 
 
 def _delays_recovery(change: SetRate, *, is_waiting: bool) -> bool:
-    """Whether lost replicas catch up faster without this change: it has not begun, starts at a low rate, or lowers the rate."""
+    """Whether the change delays lost replicas: it still waits, starts at a low rate, or lowers the rate."""
     if is_waiting or change.reason is Reason.WINDOW_WARMUP:
         return True
     return change.setpoint_bytes_per_s < change.current_bytes_per_s
@@ -88,8 +88,8 @@ def find_changes_to_stop(
 ) -> dict[BrokerSide, str]:
     """Returns the changes that a cycle's decisions stop, by side, with the cause.
 
-    A change stops if an operator pauses the tuner, if another client changes the rate, or if its effect is no longer observed. It
-    also stops on a side that the tuner no longer owns, because no tuner would restore that rate.
+    A change stops if an operator pauses the tuner, if another client changes the rate, or if the tuner no longer observes its
+    effect. It also stops on a side whose rate the tuner no longer owns, because no tuner would restore the rate.
 
     Args:
         ramping: sides with a change in progress.
@@ -101,7 +101,7 @@ def find_changes_to_stop(
         for d in decisions
         if isinstance(d, Relinquish) or (isinstance(d, Hold) and d.reason in _STOPPING_REASONS)
     }
-    # A pause keeps the rates as they are, but not the low rate that a warm-up has for a second.
+    # A pause keeps the rates as they are. But a warm-up continues, because its low rate should last for seconds only.
     paused = any(isinstance(d, Hold) and d.reason is Reason.PAUSED for d in decisions)
     stops: dict[BrokerSide, str] = {}
     for side in ramping:
@@ -132,7 +132,7 @@ def find_vetoed_changes(decisions: Sequence[Decision], ramping: Collection[Broke
 def find_undraining_changes(
     changes: Mapping[BrokerSide, SetRate], moves: Mapping[BrokerSide, MoveSignal], limits: ThrottleLimits
 ) -> dict[BrokerSide, str]:
-    """Returns the restores to a lower rate at which the move would not drain any more, by side, with the cause.
+    """Returns the restores to a lower rate at which the move would no longer progress, by side, with the cause.
 
     Args:
         changes: the changes in progress.

@@ -1,6 +1,6 @@
-"""Decides temporary rates: while an empty quota window fills (a warm-up), under a plan, and while lost replicas come back.
+"""Decides temporary rates: while an empty quota window fills (a warm-up), under a plan, and while lost replicas catch up.
 
-The tuner records which rate to restore when the reason ends.
+The tuner records the rate from before a temporary rate, and restores it when the reason is over.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def warm_up_empty_window(case: SideCase) -> Decision | None:
     """Returns the warm-up of a side with an empty quota window: a low rate that rises in steps. It needs no measurement.
 
     Without an objective only the sides of plans warm up, to the plan's rate. With an objective a side warms up to its earlier rate.
-    The result is None if no warm-up is necessary; a side that blocks writes is opened instead.
+    Returns None if no warm-up is necessary, or if the throttle blocks writes: another rule opens it.
     """
     setting = case.setting
     plan_rate = None if case.limits.closed_loop else case.view.rate_for_plan(case.side)
@@ -43,10 +43,10 @@ def warm_up_empty_window(case: SideCase) -> Decision | None:
         setpoint = min(setpoint, veto_rate)
     start = plan_fill(setpoint, case.limits.warmup_start_bytes_per_s)[0].rate_bytes_per_s
     if current >= setpoint:
-        # Even the first step of a warm-up would not lower the rate.
+        # Without a step below the setpoint there is nothing to warm up.
         if start >= setpoint:
             return None
-        # The write of an earlier warm-up was not answered and had no effect, so the rate was never lowered and need not rise.
+        # The write of an earlier warm-up got no answer and had no effect. So the rate was never lowered, and need not rise.
         if restore_to is not None and owned is not None and owned.possible_rates != (current,):
             return None
     if setpoint == veto_rate:
@@ -107,8 +107,8 @@ def follow_plan_rate(case: SideCase) -> Decision | None:
     if closed_loop:
         setpoint = min(current, plan_rate)
     elif case.side in case.view.sides_with_external_moves and current < plan_rate:
-        # Another tool's move runs here too, under the rate that the tool set for it. A plan does not raise this rate. If the tuner
-        # owns the rate and has none to restore, the tool has set no rate.
+        # A move of another tool copies through this side too, at a rate that the tool may have set. A plan does not raise the
+        # tool's rate. If the tuner owns the present rate and has no rate to restore, the tool has set no rate.
         existing = owned.restore_to_bytes_per_s if owned is not None else current
         setpoint = plan_rate if existing is None else min(plan_rate, max(current, existing))
     if current == setpoint:
@@ -119,9 +119,9 @@ def follow_plan_rate(case: SideCase) -> Decision | None:
 
 
 def restore_after_temporary_change(case: SideCase) -> Decision | None:
-    """Returns the change back to the rate before a temporary change, once its reason is over.
+    """Returns the change that restores the rate from before a temporary change, once the reason of the change is over.
 
-    A rise needs a fresh signal. While it is unknown whether writes wait for lost replicas through this side, nothing changes.
+    A rise needs a fresh signal. While it is unknown whether writes wait for lost replicas on this side, nothing changes.
     """
     owned, setting, view = case.owned, case.setting, case.view
     if owned is None or owned.restore_to_bytes_per_s is None or setting is None:
@@ -140,7 +140,7 @@ def restore_after_temporary_change(case: SideCase) -> Decision | None:
 
 
 def open_for_isr_recovery(case: SideCase) -> Decision:
-    """Returns the raise of a throttle to the ceiling, so that lost replicas (fallen out of the ISR) come back faster, or a hold."""
+    """Returns the raise of a throttle to the ceiling, so that lost replicas return to the ISR faster; or a hold."""
     setting, limits = case.setting, case.view.limits
     max_rate = limits.rate_bytes_per_s_max
     cause = "partitions refuse writes until lost replicas are back in the ISR"

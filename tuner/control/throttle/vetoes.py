@@ -1,10 +1,11 @@
 """Applies the vetoes of external checks to the decision about one side (the leader or the follower throttle of one broker).
 
-A veto turns a raise into a hold, and may lower the rate. With an objective the control law may then only lower the rate, and
-``steering_tick.py`` gives the law the lower rate as its maximum. Without measurements that it can trust, the cycle lowers the rate.
+A veto turns a raise into a hold, and may also lower the rate. Without an objective this module decides the lower rate. With an
+objective the control law lowers the rate, because ``steering_tick.py`` gives it the lower rate as its maximum. If the law has no
+trustworthy measurements of the side, this module decides the lower rate instead.
 
-Invariant: a veto raises no rate. It delays no repair: sides of replicas that partitions need to accept writes, or that recover in
-partitions at min.insync.replicas, follow the other rules. An operator's order precedes a veto.
+Invariant: a veto raises no rate and delays no repair. It does not apply to sides of replicas for which partitions wait before they
+accept writes, or which recover in partitions exactly at min.insync.replicas. An operator's order has priority over a veto.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def is_subject_to_vetoes(case: SideCase) -> bool:
 
 
 def max_rate_of_vetoes(case: SideCase) -> int | None:
-    """Returns the rate to which vetoes lower this side, in bytes/s; None: none lowers it."""
+    """Returns the rate to which vetoes lower this side, in bytes/s; None: no veto lowers it."""
     return lowest_rate_bytes_per_s(case.view.vetoes) if is_subject_to_vetoes(case) else None
 
 
@@ -41,9 +42,9 @@ def lower_for_veto(case: SideCase) -> Decision | None:
 
 
 def apply_vetoes(case: SideCase, decision: Decision) -> Decision:
-    """Returns a hold instead of a decision that raises the rate, or lets the law raise it; else the decision itself.
+    """Returns a hold instead of a decision that raises the rate or lets the law raise it; else the decision itself.
 
-    With an objective the control law lowers the rate for a veto. If it cannot judge the side, the tuner sets the veto's rate.
+    With an objective, also returns the change to the veto's rate if the control law has no trustworthy measurements of the side.
     """
     if not is_subject_to_vetoes(case):
         return decision
@@ -69,7 +70,7 @@ def _raises(case: SideCase, decision: Decision) -> bool:
     match decision:
         case AllowSteering():
             return True
-        case SetRate(reason=Reason.WINDOW_WARMUP):  # This decision only returns to a rate that was in force.
+        case SetRate(reason=Reason.WINDOW_WARMUP):  # A warm-up ends at a rate that was in force before.
             return False
         case SetRate():
             return decision.setpoint_bytes_per_s > decision.current_bytes_per_s

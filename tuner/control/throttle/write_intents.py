@@ -1,7 +1,7 @@
-"""Records in the tuner's state what it is about to write, and what a write left behind.
+"""Records in the tuner's state the rates that it is about to write, and the rates that a write may have left.
 
-The intent is in the journal before the write starts. So after a crash in the middle, any rate that the write may have left is still
-recognised as the tuner's own.
+The intent is in the journal before the write starts. So after a crash during the write, the tuner recognises each rate that the
+write may have left as its own.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tuner.core.throttle_limits import ThrottleLimits
 
 # Reasons of temporary changes: the earlier rate is restored when the reason is over.
 _TEMPORARY = frozenset({Reason.OVERRIDDEN, Reason.ISR_RECOVERY, Reason.WINDOW_WARMUP, Reason.PLAN_RATE, Reason.VETOED})
-# Reasons of changes that follow a temporary one and may be cut short, so the rate to restore stays in the journal.
+# Reasons of changes that follow a temporary change and may be interrupted, so the rate to restore stays in the journal.
 _KEEPS_RESTORE_RATE = frozenset({Reason.RESTORED, Reason.STALE_DECAY, Reason.AT_CEILING, Reason.LATE_PREDECESSOR_WRITE})
 
 
@@ -28,10 +28,10 @@ def record_start_intent(memory: Memory, decision: StartRate) -> Memory:
 
 
 def record_change_intents(memory: Memory, changes: Iterable[tuple[SetRate, Sequence[int]]]) -> Memory:
-    """Returns the state before changes: from now on each side may have its current rate, or any of its steps (bytes/s).
+    """Returns the state before changes: from now on each side may have its current rate or the rate of any step.
 
     Args:
-        changes: the decisions, each with its steps; one for each side.
+        changes: the decisions, each with the rates of its steps (bytes/s); one decision for each side.
     """
     intended = {
         (d.broker, d.side): _intended_rate(memory.owned.get((d.broker, d.side)), d, steps) for d, steps in changes
@@ -44,7 +44,7 @@ def _intended_rate(before: OwnedRate | None, decision: SetRate, steps: Sequence[
     restore_to = None
     if decision.reason in _TEMPORARY | _KEEPS_RESTORE_RATE and before is not None:
         restore_to = before.restore_to_bytes_per_s
-    # One temporary change may follow another: the rate before the first of them is restored.
+    # If one temporary change follows another, the rate from before the first change is restored.
     if restore_to is None and decision.reason in _TEMPORARY:
         restore_to = decision.current_bytes_per_s
     return OwnedRate(
@@ -71,8 +71,7 @@ def narrow_possible_rates(memory: Memory, side: BrokerSide, values: Sequence[int
     owned = memory.owned.get(side)
     if owned is None:
         return memory
-    # The tuner no longer manages the rate if the rate is the one that was set before the tuner, and no other rate has to be
-    # restored.
+    # The tuner stops managing the rate if it can only be the rate from before the tuner, and no other rate must be restored.
     if _is_only_previous_rate(owned, values) and owned.restore_to_bytes_per_s in (None, owned.before_bytes_per_s):
         return replace(memory, owned=memory.with_owned(side, None))
     return replace(memory, owned=memory.with_owned(side, replace(owned, possible_rates=tuple(dict.fromkeys(values)))))
@@ -84,13 +83,13 @@ def _is_only_previous_rate(owned: OwnedRate, values: Sequence[int | None]) -> bo
 
 
 def narrow_to_current(memory: Memory, live: LiveCluster, now_ms: int, limits: ThrottleLimits) -> Memory:
-    """Returns the state after the tuner has started: only the current one of each side's possible rates is left.
+    """Returns the state after the tuner's start: of each side's possible rates only the current rate is left.
 
-    A request of the predecessor may take effect after the tuner's first snapshot. So the rates that it had not written yet are
-    remembered for ``predecessor_write_s``.
+    A request of the previous tuner may take effect after this tuner's first snapshot. So the state keeps the rates that the
+    previous tuner may still write for ``predecessor_write_s``.
     """
     readable, owned_rates = live.brokers - live.unreadable, dict(memory.owned)
-    # Late writes that the predecessor itself waited for keep their earlier time limit.
+    # Writes of an earlier tuner, for which the previous tuner still waited, keep their time limit.
     late_writes = dict(memory.predecessor_writes) if now_ms < memory.predecessor_writes_until_ms else {}
     ends_ms = now_ms + round(1000 * limits.predecessor_write_s)
     until_ms = min(memory.predecessor_writes_until_ms, ends_ms)
@@ -102,13 +101,13 @@ def narrow_to_current(memory: Memory, live: LiveCluster, now_ms: int, limits: Th
         outstanding: tuple[int | None, ...] = ()
         if current in owned.possible_rates:
             owned_rates[side] = replace(owned, possible_rates=(current,))
-            # The rates are in the order of the writes: those before the current one were written already.
+            # The rates are in the order of the writes, so only the rates after the current rate may still be written.
             outstanding = owned.possible_rates[owned.possible_rates.index(current) + 1 :]
-            # A change can end at the rate where it began, so its last write may still arrive.
+            # A change can end at the rate at which it began, so its last write may still take effect.
             if current != owned.setpoint_bytes_per_s and owned.setpoint_bytes_per_s not in outstanding:
                 outstanding = (*outstanding, owned.setpoint_bytes_per_s)
         elif current in late_writes.get(side, ()):
-            # The current rate is a late write of an older predecessor. It does not show how far the last predecessor had come.
+            # The current rate is a late write of an earlier tuner. It does not show which writes of the previous tuner took effect.
             outstanding = owned.possible_rates
         if outstanding:
             late_writes[side] = tuple(dict.fromkeys((*late_writes.get(side, ()), *outstanding)))
@@ -117,7 +116,7 @@ def narrow_to_current(memory: Memory, live: LiveCluster, now_ms: int, limits: Th
 
 
 def record_success(memory: Memory, decision: Decision) -> Memory:
-    """Returns the state after a write succeeded: a restored rate is no longer owned, a changed one has reached its setpoint."""
+    """Returns the state after a write succeeded: a restored rate is no longer owned, and a changed rate is at its setpoint."""
     match decision:
         case RestoreRate(broker=broker, side=side):
             return replace(memory, owned=memory.with_owned((broker, side), None))
@@ -130,13 +129,13 @@ def record_success(memory: Memory, decision: Decision) -> Memory:
                 return memory
             restore_to = owned.restore_to_bytes_per_s
             warmed_up = decision.reason is Reason.WINDOW_WARMUP and setpoint == restore_to
-            # A restore that stopped at a higher rate, the lowest that drains, is not complete yet.
+            # A restore that stopped at a higher rate, so that the move still progresses, is not complete yet.
             restored = decision.reason is Reason.RESTORED and restore_to is not None and setpoint <= restore_to
             if warmed_up or restored:
                 if _is_only_previous_rate(owned, (setpoint,)):
                     return replace(memory, owned=memory.with_owned((broker, side), None))
-                # Without a setting of its own before, the side had a rate for all brokers. The tuner's setting of the same value
-                # stays until the moves end, and ``restore_to`` marks this value as the earlier rate.
+                # If ``before_bytes_per_s`` is None, the side inherited its earlier rate from the rate for all brokers. The tuner's
+                # setting with the same rate stays until the moves end, and ``restore_to`` marks it as the earlier rate.
                 restore_to = restore_to if owned.before_bytes_per_s is None else None
             owned = replace(owned, possible_rates=(setpoint,), restore_to_bytes_per_s=restore_to)
             return replace(memory, owned=memory.with_owned((broker, side), owned))

@@ -1,4 +1,4 @@
-"""The input of one control step, and the state that the law keeps for each broker and side between two steps."""
+"""Defines the input of one control step, and the state that the control law keeps for each broker and side between two steps."""
 
 from __future__ import annotations
 
@@ -23,19 +23,20 @@ class SideControlState:
     """The state that the law keeps for one side.
 
     Attributes:
-        controlled_since_ms: when the law took the side over; epoch.
-        initial_rate_bytes_per_s: the throttle rate that was set at that time.
+        controlled_since_ms: when the law began to control the side (the takeover); epoch.
+        initial_rate_bytes_per_s: the throttle rate that was set at the takeover.
         setpoint: the mean rate that the side should have.
         window: the model of Kafka's quota window.
         corrected_until_ms: end of the newest measured step that has corrected the window; epoch.
         load: the newest known remaining bytes and steady-state replication.
-        known_at_ms: when all inputs of the side were last measured (the time of the oldest input); None: never since the takeover.
-        inputs_stale: whether some input is missing or too old now.
-        initial_flow_bytes_per_s: the rate that passed at the takeover, if the throttle did not limit the move then; else None.
-        boost: factor on the rate with which the side ends in time; above 1 while the move stalls at a full throttle.
+        known_at_ms: the time of the oldest input, when the law last had all inputs of the side; None: never since the takeover.
+        inputs_stale: whether an input is missing or too old now.
+        initial_flow_bytes_per_s: bytes/s that passed at the takeover, if the throttle did not limit the move at this time; else
+            None.
+        boost: factor on the rate with which the side ends in time; above 1 while the move stalls although its throttle is full.
         boosted_at_ms: when ``boost`` last changed; epoch.
-        not_throttle_limited_until_ms: until then (epoch) the law assumes that something other than its throttle limits this side,
-            and the other sides do not wait for it.
+        not_throttle_limited_until_ms: until this time (epoch) the law assumes that something other than the throttle limits this
+            side, so the other sides do not wait for it.
     """
 
     controlled_since_ms: int
@@ -84,12 +85,11 @@ class ControlInput:
         moves: the newest signal of each side in which partitions move.
         current_rates: the current throttle rates of the sides that the law may change, in bytes/s.
         capacities: the capacity of each broker for which the settings have one.
-        stalled_sides: both ends of every move that the stall detector calls stalled.
-        recovering_sides: sides whose throttle delays replicas that have left the ISR, on live brokers.
+        stalled_sides: the leader side and the follower side of every stalled move.
+        recovering_sides: sides whose throttle delays lost replicas: they have left the ISR although their broker is alive.
         restore_rates: the rate before the tuner's first write on each managed side, in bytes/s; 0: no throttle was set.
-        planned_sides: sides on which plans still have partitions to start.
-        plan_max_rates: the rate that a plan allows a side, in bytes/s. A side has an entry only if its plan allows less than the
-            operator's maximum.
+        planned_sides: sides through which plans still have to start copies.
+        plan_max_rates: the highest rate that a plan allows on a side, in bytes/s, if it is lower than the operator's maximum.
         at_min_isr_sides: sides that copy replicas of partitions with exactly min.insync.replicas replicas in sync.
         baselines: each broker's usual latency without copies.
         deadline_ratios: ``DeadlineForecast.time_ratio`` of the sides with a forecast until the deadline.
@@ -113,8 +113,8 @@ class ControlInput:
 def in_sync_bytes_per_s(move: MoveSignal | None) -> float:
     """Returns the part of the throttled bytes that in-sync followers fetch, in bytes/s; 0 on a follower side.
 
-    A leader's steady-state replication is its write rate × (in-sync followers + adding replicas). A move usually adds one replica,
-    so the write rate is subtracted once for that replica, and the part of the in-sync followers remains.
+    A leader's steady-state replication is its write rate × (in-sync followers + adding replicas). A move usually adds one replica.
+    So steady-state replication − write rate is the part of the in-sync followers.
     """
     if move is None or move.side is Side.FOLLOWER:
         return 0.0

@@ -1,25 +1,26 @@
 """Computes the rate of each side so that all moves end together, as early as possible.
 
-A throttle carries two kinds of bytes: the steady-state replication W of its moving partitions, and the catch-up bytes B. The
-slowest side (the leader or the follower throttle of one broker) at its ceiling sets the time T in which all moves can end. Every
-other side gets W + B ÷ T: with a higher rate the moves would not end earlier, and the broker's clients would lose bandwidth.
+Terms (all rates in bytes/s):
+    side          the leader or the follower throttle of one broker.
+    W             steady-state replication: the part of a throttle that the replication of new writes uses.
+    B             bytes that a side still has to copy.
+    minimum rate  the rate that a side gets even if clients leave less, because at a lower rate the move would never end.
+    ceiling       the rate, including W, that the headroom of the side allows now.
+    maximum rate  the rate that the operator allows.
+    T             seconds in which the moves should end: the time that the slowest side needs at its ceiling.
 
-Two exceptions:
+Every side gets W + B ÷ T. With a higher rate the moves would not end earlier, and the broker's clients would lose bandwidth. There
+are two exceptions:
+
     decoupled rate  If something other than its throttle limits the slowest side, such as a shared link or disk, the other sides do
-                    not wait for that side. They finish in half the time and then leave the link or disk to the slowest side.
-    ISR recovery    A side that delays replicas outside the ISR gets all that the operator and the link allow.
+                    not wait for the slowest side. They end in half of T, and then leave the link or disk to the slowest side.
+    ISR recovery    A side that delays lost replicas, which are not in the ISR, gets the rate that the operator and the link allow.
 
-The leader's throttle is meant to limit a copy. The follower's rate is higher by a margin, within its ceiling, so that the
-follower's throttle limits the copy only if several leaders together send more than the follower's link can take.
+The leader's throttle should limit the copy. So the follower's rate is higher by a margin, within its ceiling. The follower's
+throttle then limits the copy only if several leaders together send more than the follower's link can take.
 
 Invariant: a setpoint lies between the minimum rate and the ceiling. If the ceiling is below the minimum rate, the setpoint is the
-minimum rate and the side is reported as infeasible. No rate exceeds the maximum rate.
-
-Terms (all rates in bytes/s):
-    minimum rate  the rate that a side gets even if clients leave less: at a lower rate the move would never end.
-    ceiling       the rate that the headroom allows now, steady-state replication included.
-    maximum rate  the rate that the operator allows.
-    T             seconds in which the moves should end.
+minimum rate. If the ceiling is not above W, the side is reported as infeasible. No rate exceeds the maximum rate.
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ class TargetRate:
     """The mean rate that a side should have, in bytes/s.
 
     Attributes:
-        infeasible: the ceiling does not even carry the steady-state replication.
-        at_ceiling: the side uses its whole ceiling.
+        infeasible: the ceiling is not above W.
+        at_ceiling: the side needs its whole ceiling, or nearly.
     """
 
     rate_bytes_per_s: float
@@ -51,14 +52,14 @@ class TargetRate:
 def max_rate_bytes_per_s(
     in_sync_bytes_per_s: float, link_bytes_per_s: float, objective: Objective, limits: ControlLimits
 ) -> float:
-    """Returns the maximum rate of a side: the operator's, and in share mode at most the share of the link.
+    """Returns the maximum rate of a side: the operator's maximum; in share mode also at most the share of the link.
 
     Args:
-        in_sync_bytes_per_s: the rate at which in-sync followers fetch. It is added to the share, because the throttle counts these
-            bytes and the share does not.
+        in_sync_bytes_per_s: the rate at which in-sync followers fetch. It is added to the share of the link, because the throttle
+            counts these bytes, and the share applies to copies only.
         link_bytes_per_s: the capacity of the link in this direction; infinite if it is not known.
-        objective: gives mode and share.
-        limits: gives the operator's maximum rate.
+        objective: has mode and share.
+        limits: has the operator's maximum rate.
     """
     max_rate = limits.rate_bytes_per_s_max
     if objective.mode is Mode.SHARE and objective.share_max is not None:
@@ -67,11 +68,11 @@ def max_rate_bytes_per_s(
 
 
 def min_rate_bytes_per_s(load: SideLoad, limits: ControlLimits, *, max_bytes_per_s: float = math.inf) -> float:
-    """Returns the smallest rate at which the side still drains, at most what the operator allows.
+    """Returns the minimum rate of a side, which is at most its maximum rate.
 
     Args:
         load: B and W of the side.
-        limits: give the operator's bounds and the factors on W.
+        limits: has the operator's limits and the factors on W.
         max_bytes_per_s: the side's maximum rate; infinite: only the operator's maximum applies.
     """
     draining = limits.min_rate_over_steady_state * load.steady_state_bytes_per_s
@@ -84,11 +85,11 @@ def ceiling_bytes_per_s(
     """Returns the ceiling of a side, in bytes/s.
 
     Args:
-        headroom_bytes_per_s: the headroom for catch-up bytes; gentle mode uses a share of it.
-        in_sync_bytes_per_s: the bytes that in-sync followers fetch. They are added, because the throttle counts them and the
-            headroom does not contain them: they are part of the load.
-        max_bytes_per_s: the side's maximum rate. Without this bound T would be shorter than any throttle allows.
-        objective: gives the mode.
+        headroom_bytes_per_s: the headroom for the bytes of copies; gentle mode uses a share of it.
+        in_sync_bytes_per_s: the rate at which in-sync followers fetch. It is added to the headroom, because the throttle counts
+            these bytes, and the headroom is for copies only.
+        max_bytes_per_s: the side's maximum rate. Without this limit T would be shorter than any throttle allows.
+        objective: has the mode.
     """
     if objective.mode is Mode.GENTLE:
         headroom_bytes_per_s *= objective.gentle_ratio
@@ -112,7 +113,7 @@ def drain_times_s(
 def drain_target_s(
     times_s: Mapping[BrokerSide, float], objective: Objective, now_ms: int, limits: ControlLimits
 ) -> float:
-    """Returns T in seconds: the time of the slowest side; in deadline mode at least what the deadline leaves."""
+    """Returns T in seconds: the time of the slowest side; in deadline mode at least the time until the deadline."""
     target_s = max([limits.drain_s_min, *times_s.values()])
     if objective.mode is Mode.DEADLINE and objective.finish_at_ms is not None:
         target_s = max(target_s, deadline_left_s(objective.finish_at_ms, now_ms, limits))
@@ -136,7 +137,7 @@ def target_rate(
     *,
     planned: bool = False,
 ) -> TargetRate:
-    """Returns the rate with which a side ends within ``target_s``, within its bounds.
+    """Returns the rate with which a side ends in ``target_s``, limited to its minimum rate, ceiling and maximum rate.
 
     Args:
         side: leader or follower.
@@ -154,14 +155,14 @@ def target_rate(
     highest = min(ceiling_bytes_per_s, limits.rate_bytes_per_s_max, max_bytes_per_s)
     infeasible = highest <= load.steady_state_bytes_per_s
     if planned and side is Side.LEADER:
-        # A follower at the maximum rate cannot be above its leader, so the leader's rate stays below the maximum.
+        # A follower should have a higher rate than its leader, but at most the maximum rate. So the leader stays below the maximum.
         highest = min(highest, limits.plan_leader_ratio * min(limits.rate_bytes_per_s_max, max_bytes_per_s))
     rate = max(min_bytes_per_s, min(highest, needed))
     return TargetRate(rate, infeasible, at_ceiling=needed >= limits.at_ceiling_ratio * highest)
 
 
 def margin_ratio(side: Side, limits: ControlLimits, *, planned: bool) -> float:
-    """Returns the side's factor on B ÷ T, which is the catch-up rate with which the side would end exactly at T."""
+    """Returns the factor on B ÷ T for this side. B ÷ T is the copy rate with which the side would end exactly at T."""
     ratio = 1.0 if side is Side.LEADER else limits.follower_margin_ratio
     return max(ratio, limits.plan_margin_ratio) if planned else ratio
 
@@ -178,10 +179,9 @@ def decoupled_rate(
     *,
     planned: bool = False,
 ) -> TargetRate:
-    """Returns the rate of a side that does not wait for the slowest one, which something other than its throttle limits.
+    """Returns the rate of a side that does not wait for the slowest side, which something other than its throttle limits.
 
-    The arguments have the same meaning as in ``target_rate``. The side takes more than its even share of a link that other moves
-    use, so a follower's rate keeps to the ceiling too.
+    The arguments have the same meaning as in ``target_rate``. The rate is at most the ceiling, also on a follower side.
     """
     decoupled_s = limits.decoupled_time_ratio * target_s
     rate = target_rate(
@@ -200,15 +200,15 @@ def decoupled_rate(
 
 
 def isr_recovery_rate(min_bytes_per_s: float, link_bytes_per_s: float, limits: ControlLimits) -> TargetRate:
-    """Returns all that the operator and the link allow, for replicas that have to return to the ISR."""
+    """Returns the highest rate that the operator and the link allow, for replicas that have to return to the ISR."""
     return TargetRate(max(min_bytes_per_s, min(link_bytes_per_s, limits.rate_bytes_per_s_max)))
 
 
 def next_boost(boost: float, stalled: bool, throttle_full: bool, limits: ControlLimits) -> float:
     """Returns the boost for the next ``boost_interval_s``.
 
-    The boost rises while the move stalls at a full throttle, and falls once the move progresses. If the throttle of a stalled move
-    is not full, something else limits the move, and the boost stays.
+    The boost rises while the move stalls although its throttle is full, and falls once the move progresses. If the throttle of a
+    stalled move is not full, something else limits the move, and the boost stays the same.
     """
     if stalled:
         return min(limits.stall_boost_max, boost * limits.stall_boost) if throttle_full else boost
@@ -222,7 +222,7 @@ def limit_takeover(target: TargetRate, initial_bytes_per_s: float, since_s: floa
         target: the rate without the ramp.
         initial_bytes_per_s: the rate at the takeover.
         since_s: seconds since the takeover.
-        limits: give the length of the ramp.
+        limits: has the length of the ramp.
     """
     progress = min(1.0, max(0.0, since_s / limits.takeover_ramp_s))  # At least 0, because the clock may be set back.
     rate = target.rate_bytes_per_s

@@ -1,14 +1,16 @@
-"""Converts a side's setpoint to the throttle rate that is written, given what Kafka's quota window has counted.
+"""Converts a side's setpoint to the throttle rate that is written, given the bytes that Kafka's quota window has counted.
 
-The leader's throttle limits a copy, so the leader's rate compensates for the window: the rate is above the planned one while the
-window holds more than planned, and below it when the window forgets a burst (quota_window/model.py). Exceptions:
-    follower        The rate is the setpoint, which is above the leader's. The rate is kept above the mean of the window: Kafka lets
-                    nothing through a throttle whose rate is below that mean.
-    leader in plan  Moves end and begin within the window all the time. So the rate is not compensated: it changes linearly from
-                    one setpoint to the next.
+The leader's throttle limits a copy, so the leader's rate compensates for the window. The written rate is above the setpoint while
+the window has more bytes than the setpoint allows, and below the setpoint in the second in which a burst leaves the window
+(quota_window/model.py). There are two exceptions:
 
-Invariant: a measured step wins over the model of the window. Compensation raises no rate above the operator's maximum; a setpoint
-that is above it already, at a takeover, is written as it is.
+    follower        The written rate is the setpoint, which is above the leader's rate. But the rate stays above the mean of the
+                    window, because nothing passes a throttle whose rate is below this mean.
+    leader in plan  Moves end and begin within each window. So the rate is not compensated. It changes linearly from one setpoint to
+                    the next.
+
+Invariant: a measured step has priority over the model of the window. Compensation raises no rate above the operator's maximum. If a
+setpoint is above the maximum already, after a takeover, the setpoint is written.
 """
 
 from __future__ import annotations
@@ -43,8 +45,8 @@ def compensated_rate(
         direction: leader or follower.
         state: the side's setpoint, load and window.
         limits: the constants of the law.
-        compensation_range: how far a leader's rate may differ from the planned rate (quota_window/model.py), as a share of it; 0 if
-            the contents of the window are not known.
+        compensation_range: highest relative difference between a leader's written rate and its setpoint; 0 if the contents of the
+            window are not known.
         planned: a plan still has partitions to start on this side.
         recovers: only recovering replicas copy on this side.
     """
@@ -55,13 +57,14 @@ def compensated_rate(
     rate = rate_for_setpoint(
         state.window, setpoint, limits.quota_samples, compensation_range=0.0 if planned else compensation_range
     )
-    # A setpoint below the minimum is one that the operator or a plan has capped.
+    # If the operator or a plan limits the setpoint to less than the minimum rate, the setpoint applies.
     min_rate = min(setpoint, min_rate_bytes_per_s(state.load, limits))
     begins_below = window_known and state.initial_rate_bytes_per_s < min_rate
     if recovers and begins_below and controlled_ms <= limits.quota_samples * 1000:
-        # The throttle of a recovery began below its minimum rate. Written at once, the minimum would let a whole window of bytes
-        # pass in a burst, and the burst would return every twelve seconds. With the planned rate the minimum passes anyway. A move
-        # of other tools gets the minimum at once, because the rate stays in Kafka if the tuner stops in these seconds.
+        # The throttle of a recovery began below its minimum rate. If the minimum rate were written at once, the bytes of a whole
+        # window would pass in a burst, which would return every twelve seconds. So ``rate`` is written, which rises within one
+        # window so that each second passes its share. A move of another tool gets the minimum rate at once: if the tuner stops in
+        # these seconds, the written rate stays in Kafka.
         min_rate = min(min_rate, max(rate, limits.rate_bytes_per_s_min))
     lowest = max(min_rate, _takeover_min_rate(state, limits) if window_known else 0.0)
     return round(min(max(setpoint, limits.rate_bytes_per_s_max), max(rate, lowest)))
@@ -70,7 +73,7 @@ def compensated_rate(
 def replay_window(
     state: SideControlState, inputs: SideInputs, current_bytes_per_s: int, now_ms: int, limits: ControlLimits
 ) -> tuple[QuotaSamples, int]:
-    """Returns the window up to now, corrected by a newly measured step, and the end of the newest measured step (epoch ms).
+    """Returns the window up to now, corrected by a newly measured step, and the end of this step (epoch ms).
 
     Args:
         state: the side's state before.
@@ -84,7 +87,7 @@ def replay_window(
     initial_flow = state.initial_flow_bytes_per_s
     was_corrected = state.corrected_until_ms >= state.controlled_since_ms
     if inputs.direction is Side.LEADER and initial_flow is not None and not was_corrected:
-        # At the takeover something other than the throttle limited the move. It does so until a measured step shows otherwise.
+        # At the takeover something other than the throttle limited the move. This is assumed until the first measured step.
         flow, next_setpoint = min(flow, initial_flow), min(next_setpoint, initial_flow)
     window = advance(
         state.window, now_ms, float(current_bytes_per_s), flow, limits.quota_samples, setpoint_bytes_per_s=next_setpoint
@@ -96,11 +99,11 @@ def replay_window(
     if catch_up is None:
         return window, until_ms
     passing = catch_up + inputs.in_sync_bytes_per_s
-    # If the throttle did not limit the move at the takeover, the contents of the window were a guess. The first step that lies
-    # wholly after the takeover replaces the guess.
+    # If the throttle did not limit the move at the takeover, the contents of the window are only assumed. The first step that lies
+    # wholly after the takeover corrects them.
     first_use = initial_flow is not None and until_ms < state.controlled_since_ms + estimate.step_s * 1000
     if first_use:
-        # The actual limit of the move lets at least the measured bytes through.
+        # Whatever limits the move, the measured bytes have passed.
         flow = max(flow, min(max_flow, passing))
     # The window has whole seconds: a step of 2.5 s covers two of them, at the step's own rate.
     passed = passing * max(1, round(estimate.step_s))
@@ -117,8 +120,8 @@ def _follower_rate(state: SideControlState, limits: ControlLimits, *, window_kno
     setpoint = state.setpoint.rate_bytes_per_s
     if not window_known:
         return round(setpoint)
-    # At a rate below the window's mean nothing would pass until the window has emptied. So the follower's rate comes down later
-    # than the leader's, which already limits the copy.
+    # At a rate below the window's mean, nothing would pass until the mean has fallen. So the follower's rate falls later than the
+    # leader's rate, which already limits the copy.
     lowest = limits.follower_margin_ratio * window_mean_bytes_per_s(state.window, limits.quota_samples)
     lowest = min(lowest, state.window.rates[-1])  # A full window delays a reduction, but raises no rate.
     return round(min(max(setpoint, limits.rate_bytes_per_s_max), max(setpoint, lowest)))
@@ -127,9 +130,9 @@ def _follower_rate(state: SideControlState, limits: ControlLimits, *, window_kno
 def _takeover_min_rate(state: SideControlState, limits: ControlLimits) -> float:
     """Returns the rate at the takeover minus the compensation range; 0 once a whole window has been observed.
 
-    Kafka's window over a young move includes empty seconds before the start of the move. An emptier window lets more through at the
-    same rate, so the compensation would lower a rate that should rise. For a setpoint below the initial rate the result is 0 as
-    well, because that rate is meant to fall.
+    The quota window of a young move has empty seconds from before the move. Through this window more bytes pass at the same rate,
+    so the compensation would lower a rate that should rise. If the setpoint is below the initial rate, the rate should fall, and
+    the result is 0.
     """
     observed_ms = state.window.until_ms - state.controlled_since_ms
     window_observed = observed_ms >= limits.quota_samples * 1000
@@ -140,10 +143,10 @@ def _takeover_min_rate(state: SideControlState, limits: ControlLimits) -> float:
 
 
 def _max_flow_bytes_per_s(inputs: SideInputs) -> float:
-    """Returns the rate that can pass at most, whatever the throttle: the part of the link that clients leave.
+    """Returns the highest rate that can pass without a throttle: the part of the link that clients leave.
 
-    A follower does not know how much its leaders send, so its flow is assumed to be unlimited. This can only overestimate its
-    window. An underestimated window would lower the rate so far that nothing passes.
+    It is infinite on a follower side, because the rate at which the leaders send is not known there. The model then has at most too
+    many bytes in the window. With too few bytes, the written rate could fall below the window's mean, and nothing would pass.
     """
     if inputs.direction is Side.FOLLOWER or inputs.other_load is None:
         return float("inf")
