@@ -1,4 +1,4 @@
-"""Pauses after failed writes: 4 s after the first failure, doubled after each further one, up to 5 minutes."""
+"""Computes the pauses after failed writes: 4 s after the first failure, doubled after each further failure, up to 5 minutes."""
 
 from __future__ import annotations
 

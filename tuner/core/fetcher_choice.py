@@ -1,8 +1,8 @@
 """Chooses the number of fetcher threads (num.replica.fetchers) from the estimated loads of the threads.
 
-The busiest thread determines whether a follower keeps up. More threads nearly always take a little load off the busiest one, but
-each thread costs a connection and a permanent fetch request per leader. So the smallest number that brings most of the gain is
-chosen, and the current number stays unless another one is clearly better.
+The busiest thread determines whether a follower keeps up. More threads nearly always reduce the load of the busiest thread a
+little, but each thread costs a connection and a permanent fetch request per leader. So the module chooses the smallest number that
+brings most of the gain. The current number stays unless another number is clearly better.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ class ThrottleLimits:
 
     @property
     def override_bytes_per_s_max(self) -> float:
-        """The highest rate of an override, which has priority over the schedule: the highest ceiling that the schedule ever sets."""
+        """The highest rate of an override: the highest ceiling that the schedule ever sets, because an override precedes it."""
         return max(self.rate_bytes_per_s_max, self.order_rate_bytes_per_s_max or 0.0)
 
     @property

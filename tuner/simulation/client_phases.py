@@ -1,7 +1,8 @@
 """Compares clients before, during and after the moves: their throughput, and the median and p99 of their latency.
 
-The functions only compute; they read no clock and no cluster. On real brokers a client's own requests are the samples. In the
-simulation each broker has a latency distribution in each second, and its requests are in proportion to its client bytes.
+The functions only compute; they read no clock and no cluster. On real brokers the samples are the latencies that a client has
+measured. In the simulation, the latency model gives a distribution for each broker and second. Its weight is the broker's client
+bytes in this second.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class ClientPhase:
 
     Attributes:
         bytes_per_s: client traffic.
-        p50_ms, p99_ms: latency of a request.
+        p50_ms, p99_ms: median and 99th percentile of the latency of requests.
     """
 
     bytes_per_s: float
@@ -62,7 +63,7 @@ def nearest_rank(ordered: Sequence[float], share: float) -> float:
 
 
 def measured_phase(samples_ms: Sequence[float], bytes_per_s: float) -> ClientPhase | None:
-    """Returns a phase from the latencies of requests; None for too few of them."""
+    """Returns a phase from the latencies of requests; None for fewer than ``SAMPLES_MIN`` requests."""
     if len(samples_ms) < SAMPLES_MIN:
         return None
     ordered = sorted(samples_ms)
@@ -70,9 +71,9 @@ def measured_phase(samples_ms: Sequence[float], bytes_per_s: float) -> ClientPha
 
 
 def modelled_phase(mean_ms: Floats, client_bytes_per_s: Floats) -> ClientPhase | None:
-    """Returns a phase of a simulated run; None without a request.
+    """Returns a phase of a simulated run; None if there is no client traffic.
 
-    The latency of a request has an exponential distribution around the mean of its broker and second, as in latency.py.
+    The latencies of one broker in one second have an exponential distribution with the mean ``mean_ms``, as in latency.py.
 
     Args:
         mean_ms: mean latency, by second and broker.

@@ -20,7 +20,7 @@ class _Pending:
     """A written rate that the broker does not show yet."""
 
     at_s: float  # When the broker will show the rate.
-    order: int  # Number of the write; of writes shown at the same time, the later one wins.
+    order: int  # Number of the write. If a broker shows two writes at the same time, the later write counts.
     side: BrokerSide = field(compare=False)
     rate_bytes_per_s: int | None = field(compare=False)
 

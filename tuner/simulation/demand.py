@@ -1,10 +1,10 @@
-"""Computes the demand of clients and in-sync replication on every broker, and the capacity left for catch-up.
+"""Computes the demand of clients and in-sync replication on every broker, and the capacity that they leave for copies (catch-up).
 
 Invariant: the demand is constant within a second while membership, leadership and lists do not change. So it is
 computed once a second.
 
-Simplification: clients get their bytes first, then in-sync replication, then catch-up. The shared link costs clients latency
-(latency.py). In-sync followers may fall behind (in_sync.py).
+Simplification: clients get their bytes first, then in-sync replication, then catch-up. If a link is full, the latency of
+clients rises (latency.py), and in-sync followers may fall behind (in_sync.py).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tuner.simulation.numbers import Floats
 from tuner.simulation.replicas import NO_LEADER, Replicas
 from tuner.simulation.world import ClientLoad, World
 
-_SHARE_MIN = 0.02  # Catch-up gets this share of a link even if the link is full.
+_SHARE_MIN = 0.02  # Catch-up gets at least this share of a link, even if the link is full.
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class Clients:
         """Returns by second and broker the bytes/s that clients and in-sync replicas leave free, out and in.
 
         Args:
-            share: the share of the capacity that may be used in total; one for all brokers, or one for each.
+            share: the share of the capacity that all traffic together may use; one value for all brokers, or one by broker.
         """
         factors, links = self.factors, self._links
         produced = factors * replicas.produced

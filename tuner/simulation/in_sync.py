@@ -1,11 +1,11 @@
 """Simulates in-sync replicas that cannot keep up: they lag, and leave the ISR after ``replica.lag.time.max.ms``.
 
-Clients get their bytes first. If a link or disk then has less capacity than its in-sync replication needs, every follower on it
-gets the same share of its need, and the rest becomes lag. A follower outside the ISR obeys a throttle that lists it, so a throttle
-makes a long overload worse.
+Clients get their bytes first. If the link or disk then has less capacity than in-sync replication needs, each follower on it gets
+the same share of the bytes that it needs. The other bytes become its lag. Once a follower is outside the ISR, a throttle that lists
+it limits it too, so a throttle makes a long overload worse.
 
-Invariant: a follower lags by exactly the bytes that it was not given. To save time, nothing is computed while every link carries
-its demand and no follower lags.
+Invariant: the lag of a follower is exactly the bytes that it needed and did not get. To save time, nothing is computed while every
+link carries its demand and no follower lags.
 
 Simplification: all lagging followers share the spare capacity evenly, and take it before any reassignment does.
 """
@@ -35,8 +35,8 @@ class InSyncLag:
         """Advances by one tick.
 
         Returns:
-            By broker the bytes that in-sync replication received and sent beyond its demand in this tick, negative if it got less;
-            and the rows that leave the ISR now.
+            By broker the bytes that in-sync replication received, and those that it sent, minus its demand in this tick (negative
+            if it got less than its demand); and the rows that leave the ISR now.
         """
         replicas = self._replicas
         zeros = np.zeros(len(replicas.brokers))
@@ -61,7 +61,7 @@ class InSyncLag:
         return sums(follower, excess, count), sums(leader, excess, count), too_late
 
     def _spare(self, lag: Floats, demand: Demand, dt_s: float) -> Floats:
-        """Returns the bytes that each row may take beyond its demand: an equal share of the spare capacity at both ends."""
+        """Returns the bytes beyond its demand that each row may take: an equal share of the spare capacity at both brokers."""
         replicas, count = self._replicas, len(self._replicas.brokers)
         leader, follower = replicas.steady_leader, replicas.steady_follower
         lags = (lag > 0.0).astype(np.float64)

@@ -1,4 +1,4 @@
-"""Simulates the p99 that a broker's signal reports, by the source that the world names (``world.P99Source``)."""
+"""Simulates the p99 that a broker's signal reports. ``world.P99Source`` has the kinds of p99 that collectors report."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class P99Signal:
         """Returns the p99 of each broker at this scrape.
 
         Args:
-            step_utilisation: mean since the last scrape, by broker.
+            step_utilisation: mean utilisation since the last scrape, by broker.
         """
         model = self._cluster.world.latency
         if self._source is P99Source.STEP or len(self._utilised_s) < 2:

@@ -40,7 +40,7 @@ def join(partitions: Partitions, joining: Sequence[int]) -> list[PartitionSpec]:
         candidates[broker] = deque(followed + led)
     moves: dict[int, dict[int, int]] = {}  # By index of the partition: {donor: joining broker}.
     while candidates and len(moves) < share * len(joining):
-        donor = max(sorted(candidates), key=counts.__getitem__)  # A tie goes to the lowest id.
+        donor = max(sorted(candidates), key=counts.__getitem__)  # Of equal counts, the broker with the lowest id.
         while candidates[donor] and candidates[donor][0] in moves:
             candidates[donor].popleft()
         if not candidates[donor]:
@@ -53,7 +53,7 @@ def join(partitions: Partitions, joining: Sequence[int]) -> list[PartitionSpec]:
 
 
 def drain(partitions: Partitions, leaving: Sequence[int], brokers: Sequence[int]) -> list[PartitionSpec]:
-    """Moves all replicas off ``leaving``, each to the remaining broker with the fewest replicas."""
+    """Moves all replicas from ``leaving`` to other brokers, each replica to the broker that then has the fewest replicas."""
     staying = [b for b in brokers if b not in leaving]
     counts = dict.fromkeys(staying, 0)
     for p in partitions:
@@ -90,7 +90,7 @@ def replace_brokers(partitions: Partitions, replacements: Mapping[int, int]) -> 
 
 
 def apply_plan(partitions: Partitions, target: Mapping[tuple[str, int], tuple[int, ...]]) -> list[PartitionSpec]:
-    """Moves the partitions in ``target`` to the replicas that it gives; other partitions stay."""
+    """Moves each partition of ``target`` to its target replicas. Other partitions stay."""
     changed = []
     for p in partitions:
         desired = target.get((p.topic, p.partition), p.replicas)
@@ -99,7 +99,7 @@ def apply_plan(partitions: Partitions, target: Mapping[tuple[str, int], tuple[in
         if adding:
             changed.append(replace(p, adding=adding, removing=removing))
         else:
-            # A partition that only loses replicas copies nothing, so it has lost them at the start.
+            # A partition that only loses replicas copies nothing. So the simulation starts without these replicas.
             changed.append(replace(p, replicas=tuple(b for b in p.replicas if b in desired)))
     return changed
 

@@ -1,12 +1,15 @@
 """Computes T*, the time that no schedule of the world's moves can beat, even with full knowledge of the future.
 
-The latency objective limits the use of every link. For every broker and direction, the capacity c that clients and in-sync
-replication leave below this limit must carry the bytes b of the moves and the writes w to their partitions until T:
+The latency objective limits the utilisation of every link. T* is the smallest T for which, on every broker and in each direction,
 
-    ∫₀ᵀ c(t) dt ≥ Σ (b + ∫₀ᵀ w(t) dt)      T* is the smallest T for which all inequalities hold
+    ∫₀ᵀ c(t) dt ≥ Σ (b + ∫₀ᵀ w(t) dt)
 
-In the fluid model constant rates b/T* + w meet every inequality, so the bound is tight there. T* ignores thread limits, the size of
-single fetches and the quota's window. It includes the drawn load with its noise, but no broker losses and leader changes.
+    c  capacity that clients and in-sync replication leave below the permitted utilisation
+    b  bytes of a move at its start
+    w  writes to the move's partition
+
+If bytes were a fluid, the moves could end at T* with the constant rates b ÷ T* + w. T* ignores thread limits, the size of single
+fetches and the quota window. It includes the simulated load with its noise, but no losses of brokers or changes of leaders.
 """
 
 from __future__ import annotations
@@ -49,7 +52,7 @@ def optimum_s(world: World) -> float | None:
     first = int(fits[0])
     if first == 0:
         return 0.0
-    # Between two seconds every spare is linear. The last spare to reach zero determines T*.
+    # Between two seconds every value of ``spare`` is linear. The value that reaches zero last determines T*.
     earlier = np.concatenate([s[first - 1] for s in spare])
     later = np.concatenate([s[first] for s in spare])
     negative = earlier < 0.0
@@ -57,7 +60,7 @@ def optimum_s(world: World) -> float | None:
 
 
 def _spare(free: Floats, size: Floats, written: Floats) -> Floats:
-    """Returns by second and broker the bytes that could be carried until then, minus the bytes to carry; negative: too early."""
+    """Returns by second and broker the bytes that can be carried until this second − the bytes to carry; negative: T is later."""
     carried = np.vstack([np.zeros(free.shape[1]), np.cumsum(free - written, axis=0)])
-    # A broker without moves sets no bound.
+    # A broker without moves does not limit T*.
     return np.where(size > 0.0, carried - size, 0.0)

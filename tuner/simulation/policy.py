@@ -1,4 +1,4 @@
-"""Policies that set the throttles of a simulated cluster: the production loop, or a rule to compare it with."""
+"""Defines policies that set the throttles of a simulated cluster: the production loop, and rules to compare it with."""
 
 from __future__ import annotations
 
@@ -75,12 +75,12 @@ class RuleInput:
 
 class Rule(Protocol):
     def rates(self, now_s: float, view: RuleInput) -> Mapping[BrokerSide, int | None]:
-        """Returns the desired rates (None removes a rate); other sides stay as they are."""
+        """Returns the desired rates. None removes a rate; a side without an entry keeps its rate."""
 
 
 @dataclass(frozen=True, slots=True)
 class RulePolicy:
-    """A rule evaluated every ``every_s`` seconds; a rate is written at once if it differs from the current one."""
+    """A rule that is evaluated every ``every_s`` seconds. A rate that differs from the current rate is written at once."""
 
     name: str
     rule: Rule
@@ -154,7 +154,7 @@ class _LoopRunner:
             observer=SilentObserver(),
         )
         config = ThrottleConfig(
-            # As in production: with an objective, moves without a throttle get one.
+            # As in production: with an objective, a move without a throttle gets a throttle.
             limits=replace(
                 policy.limits, closed_loop=has_objective, throttles_all_moves=has_objective, finish_at_ms=finish_at_ms
             ),
@@ -186,7 +186,7 @@ class _LoopRunner:
 
 
 def capacities(world: World) -> dict[int, Capacity]:
-    """Returns the capacity of each broker's link and disks, for the brokers whose capacity the tuner's settings have."""
+    """Returns the capacities in the tuner's settings, by broker. Brokers without a capacity in the settings are left out."""
     return {
         b.broker: Capacity(
             in_bytes_per_s=b.configured_capacity_ratio * min(b.link_in_bytes_per_s, b.disk_write_bytes_per_s),

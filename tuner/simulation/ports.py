@@ -1,7 +1,7 @@
-"""The loop's ports in simulated time: they act on the simulated cluster as the production ports act on Kafka.
+"""Implements the ports of the production loop on the simulated cluster, in simulated time.
 
-Simulated time stops during a call. A production port waits until a setting is visible; a simulated port computes whether the
-setting would have been visible in time.
+Simulated time stops during a call. A production port waits until a setting is visible. A simulated port instead computes whether
+the setting would be visible in time.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class SimulatedLive:
 
 
 def moves_of(cluster: Cluster) -> Iterable[PartitionMove]:
-    """Yields what ListPartitionReassignments would return."""
+    """Yields the moves that ListPartitionReassignments would return."""
     replicas = cluster.replicas
     yield from _as_moves(cluster, np.unique(replicas.partition[replicas.adding]))
 
@@ -92,7 +92,7 @@ def partitions_of(cluster: Cluster) -> Iterable[PartitionState]:
 
 
 def _as_moves(cluster: Cluster, partitions: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Iterable[PartitionMove]:
-    """Yields the state of these partitions, whether they move or not."""
+    """Yields the state of these partitions as moves, even if they do not move."""
     replicas = cluster.replicas
     brokers = np.array(replicas.brokers)
     for partition in partitions:
@@ -213,7 +213,7 @@ class MemoryJournal:
 
 
 class NoOrders:
-    """Operator orders of a simulation: none."""
+    """The port of operator orders, without any order."""
 
     latest = Orders()
     superseded: tuple[Orders, ...] = ()

@@ -1,12 +1,12 @@
 """Simulates Kafka's replication quotas sample by sample, with the sensors of all sides of all brokers in one array.
 
-A sensor is a row of buckets, each filled for one second. The rate is the sum of the buckets ÷ the age of the oldest bucket.
-A bucket is emptied ``samples`` seconds after its last record. Kafka checks the rate before a fetch and records the bytes after
-it. So everything that fits into the window passes at line rate.
+A sensor is a row of buckets, and each bucket is filled for one second. The rate of a sensor is the sum of its buckets ÷ the age of
+the oldest bucket. A bucket is emptied ``samples`` seconds after its last record. Kafka checks the rate before a fetch, and records
+the bytes after the fetch. So all bytes that the quota still allows in the window pass at the speed of the link.
 
-Invariant: for one record per tick and checks at any moment, the results equal the results of Kafka 4.2's ``SampledStat`` and
-``SimpleRate``. Within a tick the window keeps growing, and a bucket is emptied at its own time. Several records of a tick are
-merged: their bytes are spread evenly from the first to the last.
+Invariant: with one record per tick and checks at any time, the results equal the results of Kafka 4.2's ``SampledStat`` and
+``SimpleRate``. Within a tick the age of the window grows, and each bucket is emptied at its own time. Several records of a tick are
+merged: their bytes are spread evenly from the first to the last record.
 
 Terms:
     sensor    side × brokers + broker; leaders first.
@@ -117,8 +117,9 @@ class SimulatedQuotas:
         leaves = np.isfinite(leave_after_s)
         if not np.count_nonzero(leaves):
             return by_growth_s
-        # Without a leaving bucket, growth alone opens the sensor. With one, growth counts only if it opens the sensor before the
-        # bucket is emptied; otherwise the room is computed again from that moment on.
+        # Without a leaving bucket, only the growth of the room opens the sensor. With a leaving bucket, the growth counts only if
+        # it opens the sensor before the bucket is emptied. Otherwise the room is computed again from the time at which it is
+        # emptied.
         in_time = (after_s < leave_after_s) & (by_growth_s < leave_after_s)
         by_growth_s = np.where(~leaves | in_time, by_growth_s, _NEVER)
         from_s = np.where(leaves, np.maximum(after_s, leave_after_s), 0.0)
@@ -127,7 +128,7 @@ class SimulatedQuotas:
         return np.where(leaves, np.minimum(by_growth_s, by_leaving_s), by_growth_s)
 
     def record(self, sent_bytes: Floats, first_s: Floats, last_s: Floats) -> None:
-        """Records bytes by sensor; the next check sees them.
+        """Records bytes by sensor; the next check counts them.
 
         Args:
             sent_bytes: the bytes that have passed.

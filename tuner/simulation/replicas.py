@@ -1,12 +1,12 @@
 """Holds the replicas of the world as columns (membership, leadership, lag), and the sums that each tick needs.
 
-A row is one replica of one partition on one broker. Rows are never removed, so a row's counters can be compared over time.
-Sums that depend on membership, leadership and lists change rarely, so ``rebuild`` computes them once per change.
+A row is one replica of one partition on one broker. Rows are never removed, so a row's counters can be compared over time. Sums
+that depend on membership, leadership and lists change rarely, so ``rebuild`` computes them only after a change.
 
 Terms:
     behind  a replica out of sync: it is being added, or its broker was down.
     cell    one fetcher thread (follower, leader, fetcher id), with one request in flight at a time.
-    weight  mean bytes/s written to a partition. Weight times the leader's load factor is the current rate.
+    weight  mean bytes/s written to a partition; weight × the leader's load factor is the current write rate.
     steady  a row of an in-sync follower; ``steady_…`` arrays have one entry for each such row, or one per broker where noted.
 """
 
@@ -40,7 +40,7 @@ class Replicas:
         self._lists: Mapping[str, TopicThrottle] = {}
         # By side: the listed pairs, each encoded as partition × number of brokers + broker.
         self._listed_pairs = {side: np.zeros(0, dtype=np.int64) for side in Side}
-        # True: exactly the moving replicas are treated as listed, as with a tuner that keeps the lists exact.
+        # True: the moving replicas count as listed, and no others, as with a tuner that keeps the lists exact.
         self.lists_follow_moves = False
         count = len(self.brokers)
         self.alive: Bools = np.ones(count, dtype=np.bool_)
@@ -104,8 +104,8 @@ class Replicas:
         """Elects a leader among the in-sync replicas on live brokers.
 
         Args:
-            preferred: the broker to elect; if it is no candidate, the leader stays. None: elect the first candidate; without any
-                candidate the partition has no leader.
+            preferred: the broker to elect; if it is no candidate, the leader stays the same. None: elect the first candidate;
+                without a candidate the partition has no leader.
         """
         rows = (self.partition == partition) & self.present & self.in_sync & self.alive[self.broker]
         candidates = [int(b) for b in self.broker[rows]]
@@ -126,7 +126,7 @@ class Replicas:
                 self.elect(int(partition))
 
     def bring_back(self, broker: int) -> None:
-        """Starts a broker again. It is elected for partitions without a leader whose last in-sync replica it has."""
+        """Starts a broker again. It becomes the leader of partitions without a leader whose last in-sync replica it has."""
         self.alive[broker] = True
         for partition in np.flatnonzero(self.leader == NO_LEADER):
             self.elect(int(partition))
@@ -134,7 +134,7 @@ class Replicas:
     # -- sums ---------------------------------------------------------------------------------------------------------
 
     def rebuild(self, lists: Mapping[str, TopicThrottle]) -> None:
-        """Computes everything that depends on membership, leadership and lists."""
+        """Computes all arrays that depend on membership, leadership and lists."""
         count = len(self.brokers)
         row_leader = self.leader[self.partition]
         row_weight = self.weight_bytes_per_s[self.partition]
@@ -146,7 +146,7 @@ class Replicas:
         self.steady_leader: Ints = row_leader[self.steady]
         self.steady_follower: Ints = self.broker[self.steady]
         self.steady_weight: Floats = row_weight[self.steady]
-        # By broker: it leads a partition with in-sync followers, whether anything is written or not.
+        # By broker: whether it leads a partition with in-sync followers.
         self.followed: Bools = np.zeros(count, dtype=np.bool_)
         self.followed[self.steady_leader] = True
         has_leader = self.leader != NO_LEADER
@@ -156,7 +156,7 @@ class Replicas:
         self.steady_leader_listed: Floats = sums(
             self.steady_leader, self.steady_weight * self.leader_listed[self.steady], count
         )
-        # By row: whether its fetches count against the leader's quota (as the collector counts), and against the follower's quota.
+        # By row: whether its fetches count against the leader's quota (in the collector's count), and against the follower's quota.
         self.counted_on_leader: Bools = follows & self.leader_listed & (self.in_sync | self.adding)
         self.counted_on_follower: Bools = follows & self.follower_listed
         self._build_cells(row_leader)
@@ -186,7 +186,8 @@ class Replicas:
         self.row_cell: Ints = row_cell.astype(np.int64)
         self.cell_follower: Ints = self.cell_keys // threads // count
         self.cell_leader: Ints = self.cell_keys // threads % count
-        # Whether in-sync partitions share the thread, and their write rate. New data of such a partition ends the wait of a fetch.
+        # By cell: whether in-sync partitions share the thread, and their write rate. New data of these partitions ends the wait of
+        # a fetch.
         cells = len(self.cell_keys)
         self.cell_shared: Bools = np.zeros(cells, dtype=np.bool_)
         self.cell_shared_bytes_per_s: Floats = np.zeros(cells)

@@ -25,10 +25,10 @@ def run(
     """Runs until the moves have ended and settled, or the world's time is over.
 
     Args:
-        world: what to simulate.
+        world: the cluster and its load.
         policy: sets the throttles.
-        settle_s: seconds to continue after the end of the moves, so that throttles can be restored.
-        watch: called after every tick, for checkers and progress bars; must not change anything.
+        settle_s: seconds to continue after the end of the moves, so that the policy can restore throttles.
+        watch: called after every tick, for checks and progress bars; must not change the simulation.
     """
     cluster = Cluster(world)
     simulated = SimulatedEnvironment.at(cluster)

@@ -24,7 +24,7 @@ class Scenario:
     """A world, and the goal of its move.
 
     Attributes:
-        about: one sentence on what is simulated.
+        about: one sentence about the scenario.
         rate_bytes_per_s_max: the ceiling for a policy that sets throttles.
         deadline_s: seconds from the start of the moves; None: no deadline.
         share_max: share of every link that the move may use (0.25 is a quarter); None: no limit.
@@ -53,7 +53,7 @@ class Topic:
 
 
 def lay_out(topics: Iterable[Topic], seed: int) -> list[PartitionSpec]:
-    """Returns the partitions of the topics: leaders and followers round robin, sizes and write rates drawn around the mean."""
+    """Returns the partitions of the topics. Leaders and followers are placed round robin; sizes and write rates are random."""
     rng = np.random.default_rng([seed, _RANDOM_STREAM])
     partitions = []
     for topic in topics:

@@ -1,7 +1,7 @@
-"""Computes the load of every side from the counters of the newest scrape and of one a window earlier.
+"""Computes the load of every side from the counters of the newest scrape and of a scrape one window earlier.
 
-The fields have the meaning of the fields of ``MoveSignal`` in the contract. A side is a broker as leader or as follower. Sums are
-computed for all brokers at once.
+The fields have the same meaning as the fields of ``MoveSignal`` in the contract. A side is a broker as leader or as follower. The
+sums are computed for all brokers at once.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class SideLoads:
         rate = (newest.written - oldest.written) / window_s
         row_rate, leader_of_row = rate[replicas.partition], replicas.leader[replicas.partition]
         has_leader = leader_of_row >= 0
-        # Rows with a replica that is being added, with one that was added within the window, and with fetches that count
-        # against a quota.
+        # Three kinds of rows: replicas that are being added, replicas whose addition ended within the window, and replicas whose
+        # fetches count against a quota.
         adding = np.flatnonzero(newest.adding & has_leader)
         was_adding = np.logical_or.reduce([s.adding for s in history])
         done_rows = np.flatnonzero(was_adding & ~newest.adding & has_leader)
@@ -51,7 +51,7 @@ class SideLoads:
             np.flatnonzero(replicas.counted_on_leader),
             np.flatnonzero(replicas.counted_on_follower),
         )
-        # The partitions of these rows: on the leader side a partition counts once, however many replicas it adds.
+        # The partitions of these rows. On the leader side a partition counts once, also if it adds several replicas.
         moving_partitions, listed_partitions = (
             np.unique(replicas.partition[adding]),
             np.unique(replicas.partition[counted_on_leader]),

@@ -1,11 +1,13 @@
 """Simulates the stream of signals, with the delays and losses that the world defines.
 
-Each scrape reads all brokers at once. The scrape of a broker may be lost, and the broker's signals arrive some seconds later. The
-fields have the meaning of the contract, with two differences. The world defines the time that the client p99 covers
-(latency_signal.py). Request handlers are as busy as the broker's busiest direction was in the last scrape interval.
+Each scrape reads all brokers at once. The scrape of a broker may be lost, and the signals of a broker arrive some seconds later.
+The fields have the same meaning as in the contract, with two differences:
 
-A step that spans a lost scrape is the sum of the steps between all scrapes. So a partition that began or ended its move within the
-step contributes only for its part of the time.
+- The world defines the time that the client p99 covers (latency_signal.py).
+- The busy ratio of request handlers is the utilisation of the broker's busier direction in the last scrape interval.
+
+If scrapes of a broker are lost, its step is the sum over the lost scrapes too. A partition counts in this sum only for the scrapes
+between which it moved.
 """
 
 from __future__ import annotations
@@ -100,7 +102,7 @@ class Stream:
                 heapq.heappush(self._in_transit, (due_s, self._sent, signal))
 
     def _add_step(self, before: CounterSample, now: CounterSample) -> None:
-        """Adds the step from one scrape to the next to the sums of every side with moving partitions."""
+        """Adds the step between two scrapes to the sums of every side with moving partitions."""
         replicas, count = self._cluster.replicas, self._cluster.count
         rows = np.flatnonzero(before.adding | now.adding)
         dt_s = (now.at_ms - before.at_ms) / 1000
@@ -113,7 +115,7 @@ class Stream:
         lag_change = np.where(before.adding[rows], now.lag[rows] - before.lag[rows], 0.0)
         source = replicas.leader[partition]
         led = source >= 0
-        # A partition counts once on the leader side, however many replicas are added.
+        # A partition counts once on the leader side, also if several replicas are added.
         is_first_row = np.zeros(len(rows), dtype=np.bool_)
         is_first_row[np.unique(partition, return_index=True)[1]] = True
         moving_in, moving_out = np.bincount(target, minlength=count), np.bincount(source[led], minlength=count)
@@ -130,7 +132,7 @@ class Stream:
                 side_sum.moving = True
 
     def _signals(self, i: int, now: CounterSample, loads: SideLoads, figures: BrokerFigures) -> list[Signal]:
-        """Returns the signals of one broker: its own, and one for each side with partitions that move, are listed or are done."""
+        """Returns the signals of one broker, and of each of its sides with partitions that move, are listed or have ended."""
         samples = figures.samples[i]
         completeness = samples * self._delivery.scrape_every_s / self._delivery.window_s
         window_end_ms = self._window_end_ms(now.at_ms)

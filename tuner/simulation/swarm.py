@@ -1,8 +1,8 @@
 """Runs the production loop in thousands of small random worlds with faults, and collects violated invariants.
 
-The whole run is drawn from its seed (swarm_draw): a move of half a minute, the tuner's settings, and the mishaps. The tuner is
-killed and restarted, its journal fails, its clock jumps, operators write throttles and give orders, brokers fail, signals stop.
-This module applies the tuner's mishaps to the loop; swarm_watch checks the invariants.
+The seed determines the whole run (swarm_draw): a move of half a minute, the tuner's settings, and the mishaps, which are faults of
+the tuner. In a run the tuner is killed and restarted, its journal fails, its clock jumps, operators write throttles and give
+orders, brokers fail, or signals stop. This module applies the mishaps to the loop; swarm_watch checks the invariants.
 
 Invariant: the same seed gives the same run, so a failure can be repeated.
 """
@@ -48,10 +48,10 @@ class SwarmRunner:
         self._next_cycle_s = 0.0
         self._kills = list(drawn.mishaps.killed_at_s)
         self._restart_at_s = 0.0
-        self._cleared_parts = 0  # Parts that another tool has cleared: 0 none, 1 all rates, 2 also all lists.
+        self._cleared_parts = 0  # What another tool has removed so far: 0 nothing, 1 all rates, 2 all rates and lists.
         self._operator_writes = list(drawn.operator_writes)
         self._wakes_at_s: float | None = None  # When the process that was suspended in a write resumes.
-        # Number of rates that a suspended process wrote after its successor had started.
+        # Number of rates that a suspended process has written after the next process had started.
         self.late_predecessor_writes = 0
         self.loop: ThrottleController | None = self._start_loop()
 
@@ -103,8 +103,8 @@ class SwarmRunner:
         operator_sides = {(p.broker, p.side) for p in self._drawn.operator_writes}
         late_writes, self.throttles.suspended_writes, self._wakes_at_s = self.throttles.suspended_writes, {}, None
         for side, rate in late_writes.items():
-            # Only rates that are still managed are written: a late write to a restored rate would count as an external change
-            # (docs/explanation/ownership-and-fencing.md).
+            # Only rates that are still managed are written. A late write over a restored rate would count as an external change,
+            # which is known (docs/explanation/ownership-and-fencing.md).
             if rate is not None and side in self.loop.memory.owned and side not in operator_sides:
                 self.late_predecessor_writes += 1
                 self._simulated.cluster.controller.write(now_s, side, rate)
@@ -191,15 +191,15 @@ class SwarmPolicy:
 
 
 def findings_of(seed: int) -> list[str]:
-    """Runs one world; returns the violated invariants as lines of text."""
+    """Runs the world of this seed, and returns the violated invariants as lines of text."""
     drawn, findings = draw_run(seed), Findings()
     policy = SwarmPolicy(drawn, findings)
     run(drawn.world, policy, settle_s=SETTLE_S)
     assert policy.simulated is not None
     assert policy.runner is not None
     cluster = policy.simulated.cluster
-    # A throttle below steady-state replication, a pause or an operator's rate may keep a move from ending; then there is no end to
-    # check. If the tuner never recorded the move, it cannot know that the throttle belonged to the move, and leaves the throttle.
+    # With a throttle below steady-state replication, a pause or an operator's rate, the move may not end, and there is no end to
+    # check. If the tuner never recorded the move, it cannot know that a throttle belonged to the move, and leaves the throttle.
     ended = cluster.moves_ended_s is not None and cluster.now_s >= cluster.moves_ended_s + SETTLE_S
     if ended and policy.runner.journal.saw_move:
         for leftover in find_leftovers(drawn, policy.runner.throttles, policy.runner.journal, policy.simulated):

@@ -1,6 +1,6 @@
-"""Draws a swarm run from its seed: a world with disturbances, the tuner's settings, and the tuner's mishaps.
+"""Draws a swarm run at random from its seed: a world with disturbances, the tuner's settings, and the tuner's mishaps.
 
-Invariant: the same seed gives the same run. A draw that was added later uses a random stream of its own, so that the earlier draws
+Invariant: the same seed gives the same run. A random value that was added later has its own random stream, so that earlier values
 do not change.
 """
 
@@ -41,8 +41,8 @@ class Mishaps:
 
     killed_at_s: tuple[float, ...] = ()
     down_s: float = 5.0  # Seconds until each restart.
-    # Finite: the tuner is not killed but suspended in its next write. It resumes this long after the first cycle of its
-    # successor, and then sends the suspended write.
+    # Finite: at the times of ``killed_at_s`` the tuner is not killed, but suspended in its next write. It resumes so many seconds
+    # after the first cycle of the next tuner, and then sends the suspended write.
     suspended_s: float = float("inf")
     journal_down_s: tuple[float, float] = (0.0, 0.0)  # (from, until): the journal accepts no record.
     clock_set_at_s: float = float("inf")
@@ -62,7 +62,7 @@ class Mishaps:
             return Orders()
         if now_s < until_s:
             return Orders(from_ms, pause=Pause(from_ms, "swarm", released=self.released))
-        # The pause is over. The tuner does not take back rates that were changed externally, because no order tells it to.
+        # The pause is over, without an order to resume. So the tuner does not end its holds for externally changed rates.
         return Orders(until_ms)
 
 
@@ -173,7 +173,7 @@ def draw_run(seed: int) -> DrawnRun:
         clock_by_s=float(rng.choice([-3600.0, -20.0, -3.0, 20.0, 3600.0])),
         pause_s=(paused_at_s, paused_at_s + float(rng.uniform(5, 30))) if sometimes(0.25) else (0.0, 0.0),
         released=sometimes(0.5),
-        # Not together with an operator's write: the other tool would remove the operator's rate, which could then not be checked.
+        # Not together with an operator's write, because the other tool would remove the operator's rate before it is checked.
         cleared_at_s=cleared_at_s
         if cleared_by_tool and not any(isinstance(d, OperatorWrite) for d in disturbances)
         else float("inf"),

@@ -1,13 +1,13 @@
 """Checks the tuner's invariants in randomly drawn simulations: at every write of the tuner, and once more at the end of the run.
 
-bounds           a written rate lies between the minimum rate and the ceiling, or restores the earlier rate; it exceeds steady-state
-                 replication, so that the remaining bytes shrink
-write-ahead      a rate is recorded as managed before it is written
-external change  after an operator has written over a managed rate, the tuner does not write that rate any more
-freshness        without fresh signals no rate rises
-exact lists      an added entry (partition, broker) belongs to a running move, its side has a rate, and the entry was recorded as
-                 managed before; a removed entry was managed
-no trace         at the end no list entry is left, and no rate except rates that an operator wrote
+bounds           A written rate lies between the minimum rate and the ceiling, or restores the earlier rate. It is above
+                 steady-state replication, so that the move progresses.
+write-ahead      A rate is recorded as managed before it is written.
+external change  After an operator has overwritten a managed rate, the tuner does not write the rate of this side any more.
+freshness        Without fresh signals no rate rises.
+exact lists      An added entry (partition, broker) belongs to a running move, its side has a rate, and the entry was recorded as
+                 managed before. A removed entry was managed.
+no trace         At the end of the run, no list entry remains, and no rate except rates that an operator wrote.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Findings:
 
 
 class SwarmJournal(MemoryJournal):
-    """A journal that fails for a while; ``recovered`` returns what a starting tuner would read."""
+    """A journal that fails for a while. ``recovered`` returns the state that a starting tuner would read."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -78,7 +78,7 @@ class ProcessSuspended(BaseException):
 
 
 class WatchedThrottles(SimulatedThrottles):
-    """The simulated port, with a check of every write of the tuner."""
+    """The simulated port of throttles, which checks the invariants at every write of the tuner."""
 
     def __init__(
         self, simulated: SimulatedEnvironment, drawn: DrawnRun, journal: SwarmJournal, findings: Findings
@@ -111,7 +111,7 @@ class WatchedThrottles(SimulatedThrottles):
             expected_side = Side.FOLLOWER if move is not None and broker in move.adding else Side.LEADER
             if move is None or broker not in move.replicas or side is not expected_side:
                 self._findings.note(now_s, f"{topic}-{partition} on broker {broker}: listed, and no part of a move")
-            # Not a violation: another tool has just removed all rates, after the tuner's snapshot, and removes the lists next.
+            # It is no violation if another tool has removed all rates after the tuner's snapshot. It removes the lists next.
             tool_is_clearing = 0 <= now_s - self._drawn.mishaps.cleared_at_s < VISIBLE_AFTER_S
             if not tool_is_clearing and cluster.controller.expected((broker, side), now_s + CONFIRM_S_MAX) is None:
                 self._findings.note(now_s, f"{topic}-{partition} on broker {broker} {side}: listed without a rate")
@@ -169,7 +169,7 @@ class WatchedThrottles(SimulatedThrottles):
         return findings
 
     def _min_rate_bytes_per_s(self, side: BrokerSide) -> float:
-        """Returns the lowest rate that the controller may set: just above steady-state replication in the newest signal."""
+        """Returns the lowest rate that the tuner may set: just above steady-state replication in the newest signal."""
         limits, signal = self._drawn.limits, self._simulated.signals.moves.get(side)
         # After a leader change the newest signal of the old leader still covers the partitions that it led.
         leads = side[1] is Side.FOLLOWER or any(move.leader == side[0] for move in moves_of(self._simulated.cluster))
@@ -181,7 +181,7 @@ class WatchedThrottles(SimulatedThrottles):
     def is_overwritten(self, operator: OperatorWrite) -> bool:
         """Returns whether an operator wrote over a managed rate.
 
-        A write at the same moment as a write of the tuner is ignored, because Kafka has no compare-and-set.
+        Returns False if the tuner wrote at the same time, because Kafka has no compare-and-set.
         """
         mishaps, now_s = self._drawn.mishaps, self._simulated.cluster.now_s
         if mishaps.clock_by_s > 0 and now_s >= mishaps.clock_set_at_s:

@@ -1,4 +1,4 @@
-"""Records a run: a summary to compare policies by, and series by second and broker for charts."""
+"""Records a run: a summary, with which policies are compared, and series by second and broker for charts."""
 
 from __future__ import annotations
 
@@ -32,12 +32,13 @@ class RunSummary:
 
     Attributes:
         completed: all moves ended within the world's time.
-        duration_s: from the start of the moves to the end of the last one; to the end of the run if they did not end.
-        optimum_s: T*; None if no schedule ends within the world's time.
-        ratio_to_optimum: duration_s ÷ optimum_s; None if either is not known.
-        slo_violation_ratio_1s: share of the broker-seconds with moves in which latency missed the objective.
+        duration_s: seconds from the start of the moves to the end of the last move; if the moves did not end, to the end of the
+            run.
+        optimum_s: T*, the shortest possible time (optimum.py); None if no schedule ends within the world's time.
+        ratio_to_optimum: duration_s ÷ optimum_s; None if one of them is not known.
+        slo_violation_ratio_1s: share of the broker-seconds with moves in which the latency exceeded the objective.
         slo_violation_ratio_5s: the same share for means over five seconds.
-        burst_ratio_max: largest throttled bytes of a second ÷ the rate at its end (calm.py); 0 without throttles.
+        burst_ratio_max: highest ratio of the throttled bytes of a second to the rate at its end (calm.py); 0 without throttles.
         silence_s_max: longest time in which a lagging broker received nothing.
         config_writes_per_broker_min: throttle writes per broker and minute, until the end of the moves.
         caught_up_bytes: all copied bytes.
@@ -144,7 +145,7 @@ class Recorder:
         self._remaining.append(float(cluster.replicas.lag_bytes[cluster.replicas.adding].sum()))
 
     def calm(self, config_writes: int, duration_s: float) -> Calm:
-        """Returns how smoothly the throttles have worked so far; see calm.py.
+        """Returns the measures of calm.py for the seconds so far.
 
         Args:
             config_writes: settings written during the moves.
@@ -169,14 +170,14 @@ class Recorder:
         )
 
     def clients(self, begin_s: float, end_s: float | None) -> ClientPhases:
-        """Returns the latency and bytes of clients before, during and after the moves, on the brokers that take part in them.
+        """Returns the latency and bytes of clients before, during and after the moves, on the brokers that take part in the moves.
 
-        Most worlds have no time before their moves, so "before" is computed for the seconds of the moves, without the copied bytes.
-        "After" is the recorded time since the end of the moves.
+        Most worlds have no time before their moves. So "before" is the latency in the seconds of the moves if no bytes were copied.
+        "After" is the recorded time after the end of the moves.
 
         Args:
             begin_s: start of the moves.
-            end_s: their end; None: they have not ended.
+            end_s: end of the moves; None: they have not ended.
         """
         recorded = len(self._remaining)
         begin = min(int(begin_s), recorded)
@@ -197,7 +198,11 @@ class Recorder:
         return modelled_phase(mean_ms, client_bytes)
 
     def trace(self, config_writes: int) -> Trace:
-        """Returns the run as recorded so far; the caller has counted ``config_writes`` throttle writes during the moves."""
+        """Returns the run as recorded so far.
+
+        Args:
+            config_writes: number of throttle writes during the moves.
+        """
         cluster, world = self._cluster, self._cluster.world
         seconds = len(self._remaining)
         series = {name: values[:seconds] for name, values in self._series.items()}
