@@ -37,7 +37,8 @@ _DOUBT_HOURS = 6.0
 _WEIGHT_HORIZONS_H = (1, 4, 12, 36, 108)
 _ALL_HORIZONS_H = tuple(sorted({*_WEIGHT_HORIZONS_H, *HORIZONS_H}))
 _ABOVE_LARGEST = 2.0  # A forecast is at most this multiple of the largest value of the last five weeks.
-_OUTLIER_ERRORS = 5.0  # A single error is limited to this multiple of the mean error of the expert "mean of the last day".
+# A single error is limited to this multiple of the mean error of the expert "mean of the last day".
+_OUTLIER_ERRORS = 5.0
 _DAY_MEAN = EXPERTS.index("mean of the last day")
 _TINY = 1e-9
 

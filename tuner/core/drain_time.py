@@ -66,7 +66,8 @@ class RateVerdict(StrEnum):
     """Whether a rate meets the given limits."""
 
     ENDS = "ends"  # Within all given limits.
-    TOO_SLOW = "too_slow"  # The move ends, but after the maximum time. The operator must raise the maximum rate or the time.
+    # The move ends, but after the maximum time. The operator must raise the maximum rate or the time.
+    TOO_SLOW = "too_slow"
     NEVER_ENDS = "never_ends"  # The maximum rate is below W, so only a higher rate helps.
 
 

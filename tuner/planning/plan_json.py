@@ -28,9 +28,8 @@ class PlanFileError(ValueError):
 class _Fault:
     path: KeyPath
     text: str
-    earlier: KeyPath | None = (
-        None  # An earlier item that this item contradicts. Its line number is appended to ``text``.
-    )
+    # An earlier item that this item contradicts. Its line number is appended to ``text``.
+    earlier: KeyPath | None = None
 
 
 class Faults:

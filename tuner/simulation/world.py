@@ -25,9 +25,8 @@ class BrokerSpec:
     link_out_bytes_per_s: float
     disk_write_bytes_per_s: float
     disk_read_bytes_per_s: float
-    configured_capacity_ratio: float | None = (
-        1.0  # The capacity in the tuner's settings ÷ the true one; None: not in the settings.
-    )
+    # The capacity in the tuner's settings ÷ the true one; None: not in the settings.
+    configured_capacity_ratio: float | None = 1.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,7 +63,8 @@ class MutationLimits:
 
     # -- the total rate of all tenants
     rate_per_s_start: float = 50.0  # First total: a small controller sustains this rate before anything is learned.
-    rate_per_s_min: float = 1.0  # Lowest total. At a lower total, creations would stop, and the controller could learn nothing.
+    # Lowest total. At a lower total, creations would stop, and the controller could learn nothing.
+    rate_per_s_min: float = 1.0
     # Any controller sustains this rate. If the creation probe latency exceeds its objective moderately, the total is not cut below
     # this rate.
     rate_per_s_safe: float = 25.0

@@ -38,7 +38,8 @@ STORM_OBJECTIVE = ControllerObjective(apply_lag_ms_max=1_000.0, forwarding_busy_
 # Lowest part of the log's records that come from mutations. A creation writes a record for each partition, and further records for
 # the topic and its settings, which are not counted as mutations.
 _RECORD_RATIO_MIN = 0.25
-_STARTS_AFTER_S = 10.0  # The time of two signals, because a burst of harmless requests keeps the controller busy for a moment.
+# The time of two signals, because a burst of harmless requests keeps the controller busy for a moment.
+_STARTS_AFTER_S = 10.0
 _ENDS_AFTER_S = 30.0  # One window of signals.
 _NAMED_RATIO_MIN = 0.5  # The named tenants cause at least this share of the mutations.
 _TENANTS_NAMED_MAX = 3

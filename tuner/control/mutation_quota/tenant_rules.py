@@ -25,7 +25,8 @@ from tuner.control.mutation_quota.entity import Tenant
 from tuner.control.mutation_quota.model import MutationLimits, TenantRule
 from tuner.control.mutation_quota.state import TenantState
 
-_IDLE_PER_S = 1e-3  # Kafka's mean of a tenant without mutations falls slowly. Below this rate the tenant counts as idle.
+# Kafka's mean of a tenant without mutations falls slowly. Below this rate the tenant counts as idle.
+_IDLE_PER_S = 1e-3
 
 
 @dataclass(frozen=True, slots=True)

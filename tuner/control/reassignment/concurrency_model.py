@@ -48,9 +48,8 @@ class ConcurrencyLimits:
 
     slots_min: int = 1
     slots_max: int = 64  # For one side.
-    cluster_max: int = (
-        1250  # As in Cruise Control; a ListPartitionReassignments response with this many partitions takes 25 ms.
-    )
+    # As in Cruise Control; a ListPartitionReassignments response with this many partitions takes 25 ms.
+    cluster_max: int = 1250
     slots_start: int = 5  # As in Cruise Control.
     # The maximum until a controller has been measured: the default of Cruise Control, which is in wide use.
     slots_unmeasured_max: int = 12

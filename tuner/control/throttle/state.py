@@ -92,7 +92,8 @@ class Memory:
     # enough, because kafka-reassign-partitions sets the lists of a move a moment before the move.
     preexisting_lists: frozenset[str] | None = None
     idle_lists: frozenset[str] = frozenset()  # Topics with lists in the last idle cycle.
-    idle_rates: Mapping[BrokerSide, int] = field(default_factory=dict)  # Rates in the last idle cycle. Not in the journal.
+    # Rates in the last idle cycle. Not in the journal.
+    idle_rates: Mapping[BrokerSide, int] = field(default_factory=dict)
     # Since which idle cycle each rate, and the lists of each topic, have been set. For `rheostat throttles`, not for decisions.
     idle_rates_since: Mapping[BrokerSide, RateSince] = field(default_factory=dict)
     idle_lists_since_ms: Mapping[str, int] = field(default_factory=dict)

@@ -17,7 +17,8 @@ from typing import TypeVar
 T = TypeVar("T")
 
 _STRETCH = 512  # Longest stretch that is compared at once. After a difference the stretch is _NEAR, and then doubles.
-_NEAR = 8  # Number of objects in the first search for the next common object. It doubles until a common object is found.
+# Number of objects in the first search for the next common object. It doubles until a common object is found.
+_NEAR = 8
 
 
 def diff_sequences(before: Sequence[T], after: Sequence[T]) -> tuple[list[T], list[T]]:

@@ -20,7 +20,8 @@ from functools import lru_cache
 # to its neighbour. A step that is not reported is computed from a mean of half a minute. On simulated brokers, a quarter of this
 # value or twice this value works nearly as well.
 _MEASUREMENT_VARIANCE = 4.0
-_INITIAL_VARIANCE = 25.0  # Large compared with the variance of a second, which is 1, because at first the errors are unknown.
+# Large compared with the variance of a second, which is 1, because at first the errors are unknown.
+_INITIAL_VARIANCE = 25.0
 _STEPS = 40  # The gains have converged by then.
 
 

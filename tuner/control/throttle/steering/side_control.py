@@ -37,9 +37,8 @@ from tuner.control.throttle.steering.window_compensation import compensated_rate
 from tuner.core.cluster import BrokerSide
 from tuner.core.drain_time import SideLoad
 
-_CLOCK_SLEW_BACK_MS_MAX = (
-    1000  # A clock correction (slew) goes back no further; a larger step means that the clock was set.
-)
+# A clock correction (slew) goes back no further; a larger step means that the clock was set.
+_CLOCK_SLEW_BACK_MS_MAX = 1000
 
 
 class MoveTarget(NamedTuple):
