@@ -3,8 +3,9 @@
 The apply lag is the delay with which a broker applies the records of the metadata log. The lag stays low up to the highest rate
 that the brokers sustain, and grows without end above this rate. Therefore only the growth of the lag reveals the sustained rate:
 
-    lag growth       growth of the lag, in seconds per second; 0 unless the lag is the worst measure of the objective
-    sustained rate   arrival rate × (1 − lag growth)
+    lag growth       growth of the lag, in seconds per second; 0 unless the lag is the worst measure, the one that comes closest
+                     to its limit in the controller's objective
+    sustained rate   rate at which mutations arrive × (1 − lag growth)
     known limit      the sustained rate when the objective was last exceeded. After t seconds it has risen by
                      (t/T)³ × max(known limit, start rate), where T is ``known_limit_memory_s``.
 
@@ -102,7 +103,7 @@ def known_limit_per_s(total: TotalRate, now_ms: int, limits: MutationLimits) -> 
     if total.known_limit_per_s is None:
         return math.inf
     age_ratio = max(0, now_ms - total.known_limit_at_ms) / 1000 / limits.known_limit_memory_s
-    # A very low limit would hardly rise if it were only multiplied, so the increase is at least (age ratio)³ × the start rate.
+    # A very low limit would hardly rise in proportion to itself, so the increase is at least (age ratio)³ × the start rate.
     return total.known_limit_per_s + max(total.known_limit_per_s, limits.rate_per_s_start) * age_ratio**3
 
 

@@ -4,8 +4,8 @@ Kafka applies to a client only the first quota that fits it in Kafka's order of 
 therefore disables all quotas for client-ids. In the same way, a ``<default>`` quota that rheostat set for an earlier
 ``default_entity`` may disable the ``<default>`` quota for the present ``default_entity``.
 
-Invariant: no managed ``<default>`` quota disables a quota that the operator or another tool has set. Rheostat does not set such a
-``<default>`` quota. If it is set already, rheostat restores its earlier value.
+Invariant: no managed ``<default>`` quota disables a quota that the operator or another tool has set. Rheostat does not set a
+``<default>`` quota that would do so. If a managed ``<default>`` quota does so, rheostat restores its earlier value.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ UNLIMITED_PER_S = 1e9
 def find_shadowed_quotas(
     entity: QuotaEntity, quotas: Mapping[QuotaEntity, float], memory: MutationMemory
 ) -> tuple[QuotaEntity, ...]:
-    """Returns the entities, sorted, whose quotas a quota for ``entity`` would disable.
+    """Returns the entities, sorted, whose quotas would be disabled by a quota for ``entity``.
 
-    They have a lower precedence, and an operator or another tool created their quotas. This includes adopted quotas.
+    These quotas have a lower precedence, and an operator or another tool has created them. Rheostat may have adopted them since.
     """
     created = {e for e, owned in memory.owned.items() if owned.before_per_s is None}
     rank = precedence_rank(entity)

@@ -92,7 +92,8 @@ class MutationLimits:
     # -- raising the total
     target_ratio: float = 0.85  # Pressure above this share of the objective allows no raise: measures fluctuate.
     probe_target_ratio: float = 0.9  # The same as ``target_ratio`` for the probe latency with its margin.
-    # The creation probe latency fluctuates. The law keeps this many standard deviations below its objective (probe_margin.py).
+    # The creation probe latency fluctuates. The law keeps the latency this many standard deviations below its objective
+    # (probe_margin.py).
     probe_margin_spreads: float = 1.5
     probe_spread_start: float = 0.1  # Relative standard deviation that is assumed until it is measured.
     # Largest raise and smallest cut of the total while the probe latency is near its objective. A smaller cut would hardly change
@@ -110,7 +111,7 @@ class MutationLimits:
     # Also the cut if heartbeats time out: Kafka then fences brokers, which is worse than any unfair share. One raise reverses at
     # most one largest cut, so it at most doubles the total.
     largest_cut_factor: float = 0.5
-    # No further cut while the pressure falls by 10 % per signal: a backlog takes time to drain.
+    # No further cut while the pressure falls by 10 % or more per signal, because a backlog takes time to drain.
     receding_ratio: float = 0.9
     # If brokers fall behind, the total is cut to this share of the rate that they sustain, so that their backlog can drain.
     drain_ratio: float = 0.85

@@ -1,7 +1,7 @@
-"""Makes the decisions of an idle cycle, in which nothing moves: first it cleans up after the moves, then it records the throttles
-that are set without a move.
+"""Makes the decisions of an idle cycle, in which nothing moves.
 
-Reassignment tools move partitions in batches, with pauses of some seconds. So the cleanup waits for several idle cycles in a row.
+First the cycle cleans up after the moves, then it records the throttles that are set although nothing moves. Reassignment tools
+move partitions in batches, with pauses of some seconds. So the cleanup waits for several idle cycles in a row.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tuner.core.cluster import BrokerSide, LiveCluster, Observation, side_name
 from tuner.core.freshness import fresh_signals
 from tuner.core.throttle_limits import ThrottleLimits
 
-_LISTS_TRACKED_MAX = 1_000  # The memory record in the journal must stay small.
+_LISTS_TRACKED_MAX = 1_000  # The record of the state in the journal must stay small.
 
 
 def decide_without_moves(
@@ -42,7 +42,7 @@ def decide_without_moves(
         unmeasured_since_ms={},
         decayed_at_ms={},
     )
-    # Without moves no managed entry is required.
+    # Without moves the lists need none of the tuner's entries.
     removals = remove_unneeded_pairs(memory, required={}, below_minimum=partitions_below_minimum(live))
     if idle_snapshots < limits.idle_snapshots_before_cleanup:
         return memory, removals
@@ -61,7 +61,7 @@ def decide_without_moves(
         for side, owned in sorted(memory.owned.items())
         if side[0] not in live.brokers
     ]
-    # The moves are forgotten only when no cleanup is left, so that a failed write is tried again.
+    # The state keeps the moves until no cleanup is left, so that a failed write is tried again.
     if not cleanup:
         memory = _track_idle_throttles(external, _forget_ended_moves(external, memory, limits), observation.now_ms)
     return memory, [*cleanup, *absent]

@@ -125,10 +125,10 @@ class ControlLimits:
     # The effect of a boost is visible only after a quota window plus the age of the signals.
     boost_interval_s: float = 15.0
 
-    # If something other than a throttle limits the slowest side, the other sides finish in ``decoupled_time_ratio`` × its time.
-    # Afterwards they leave their part of a link or disk to it. The measured bytes show this limit only after ``decoupled_after_s``:
-    # the ramp, the quota window and the delay of the signals. The other sides keep the higher rate for ``decoupled_for_s``, so that
-    # they do not alternate between two rates.
+    # If something other than a throttle limits the slowest side, the other sides finish in ``decoupled_time_ratio`` × T. Afterwards
+    # they leave their part of a link or disk to the slowest side. The measured bytes show this limit only after
+    # ``decoupled_after_s``: the ramp, the quota window and the delay of the signals. The other sides keep the higher rate for
+    # ``decoupled_for_s``, so that they do not alternate between two rates.
     decoupled_time_ratio: float = 0.5
     decoupled_after_s: float = 25.0
     decoupled_for_s: float = 60.0
@@ -136,8 +136,8 @@ class ControlLimits:
     # The rate of a follower side ÷ the rate that it needs for the copy (within its ceiling), so that the leader side limits the
     # copy.
     follower_margin_ratio: float = 1.3
-    # The same for both sides while a plan begins partitions. A side is idle between two partitions, and other sides wait for it
-    # meanwhile.
+    # While a plan begins partitions, this ratio applies to leader sides and follower sides. A side is idle between two partitions,
+    # and other sides wait for it meanwhile.
     plan_margin_ratio: float = 1.5
     # Share of the ceiling that leaders get while a plan begins partitions, so that followers at the ceiling have a margin too. A
     # replica that was just added counts as out of sync. While the leader's quota is exhausted, the leader does not answer the

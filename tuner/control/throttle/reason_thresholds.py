@@ -1,8 +1,8 @@
-"""Shows how far a decision was from being different: for each rule with a threshold, the measured value and the value that would
-have changed the decision.
+"""Shows how far a decision was from being different.
 
-The values are the inputs that the journal recorded with the decision (journal/decision_inputs.py). If the journal lacks an input,
-its rule is left out.
+For each rule with a threshold, the result has the measured value and the value that would have changed the decision. The values are
+the inputs that the journal recorded with the decision (journal/decision_inputs.py). If the journal lacks an input, its rule is left
+out.
 """
 
 from __future__ import annotations

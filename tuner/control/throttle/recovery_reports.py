@@ -21,7 +21,7 @@ _NAMES_MAX = 5
 def report_recoveries(
     observation: Observation, live: LiveCluster, memory: Memory, limits: ThrottleLimits
 ) -> list[Hold]:
-    """Returns holds about the recovering and the stuck brokers; empty if there are none, or if the tuner ignores recoveries."""
+    """Returns holds about brokers with recovering or stuck replicas; empty if there are none, or if recoveries are ignored."""
     if not (limits.throttles_recoveries or limits.reports_recoveries):
         return []
     return [*_report_recovering(observation, live, memory, limits), *_report_stuck(live)]

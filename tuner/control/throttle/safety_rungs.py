@@ -149,8 +149,11 @@ def _hold_or_decay_without_fresh_signals(case: SideCase) -> Decision | None:
 def _decay_stale_rate(case: SideCase) -> Decision | None:
     """Returns the next step down of a raised rate. It ends at the rate from before the raise, or at the minimum rate.
 
-    Three kinds of rates do not decay here: a plan's rate, because the operator chose it; rates of the control law, which lowers
-    them itself; and a throttle that blocks writes, which the leader's fresh broker signal shows even if the move's signals are old.
+    Three kinds of rates do not decay here:
+
+    - a plan's rate, because the operator chose it;
+    - a rate of the control law, which lowers the rate itself;
+    - a rate that blocks writes. The leader's fresh broker signal shows this, even if the signals of the move are old.
     """
     limits, owned, setting = case.view.limits, case.owned, case.setting
     if limits.closed_loop or case.side in case.view.plan_rates or owned is None or setting is None:

@@ -59,8 +59,8 @@ def plan_ramp(
     Args:
         current_bytes_per_s: the rate that is set.
         setpoint_bytes_per_s: the rate at the end.
-        sides: how many throttles change at the same time. The more throttles, the fewer steps each may have within the budget. If
-            the budget permits fewer than four steps in a window, the ramp takes longer than a window.
+        sides: how many throttles change at the same time. They share the budget, so each has fewer steps. If the budget permits
+            fewer than four steps in a window, the ramp takes longer than a window.
         writes_per_s_max: the budget of writes. Each write goes into the metadata log and to every broker.
         age_s: the time for which the quota has counted bytes; used for a reduction.
         move_age_s: the time for which the move has run; used for a rise.

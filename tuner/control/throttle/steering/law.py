@@ -3,11 +3,11 @@
 Clients come first. The headroom that they leave on the slowest link determines T, the time in which all moves can end. Every other
 side (the leader or the follower throttle of one broker) gets just the rate with which it ends at T. Each step has its own module:
 
-    broker_estimate      each broker's load and its clients' latency, kept from signal to signal
-    present_latency      the current p99: Kafka's p99 may still contain peaks of the last minutes
+    broker_estimate      keeps each broker's load and its clients' latency from signal to signal
+    present_latency      computes the current p99, because Kafka's p99 may still contain peaks of the last minutes
     allowed_utilisation  learns from the latency the utilisation to which the link may be filled
-    headroom             computes what the client load leaves below the allowed utilisation
-    target_rate          computes T, and each side's rate for it within its bounds
+    headroom             computes the rate that clients leave below the allowed utilisation
+    target_rate          computes T, and the rate of each side with which the side ends at T
     side_control         computes the setpoint of one side, also while its inputs are stale, and whether a write is worthwhile
     window_compensation  converts the setpoint to the rate that is written, given the bytes that Kafka's quota window has counted
 
@@ -62,8 +62,7 @@ def control_step(
     """Returns the state after this second, and the rates to write, in bytes/s. A side whose rate stays the same has no entry."""
     estimates = _update_estimates(inputs, state, objective, limits)
     sides = _describe_sides(inputs, state, estimates, objective, limits)
-    # Factors on T by side, so that a side ends in time although the forecast leaves it less later
-    # (tuner/planning/deadline_forecast.py).
+    # Factors on T, by side. A side whose clients will leave less later must end sooner (tuner/planning/deadline_forecast.py).
     forecasts = inputs.deadline_ratios if objective.mode is Mode.DEADLINE else {}
     target = _find_target(inputs, state, sides, objective, limits, forecasts)
     # Sides of a running plan get additional rate, but only if the objective's mode uses all headroom.

@@ -7,8 +7,7 @@ always covers only this window.
 
 A rise is the difference of a latency from its baseline without copies. If the reported p99 covers minutes:
 
-    current p99 = baseline + rise of the reported p99 × (current rise of the mean ÷ largest rise of the mean in the last two
-    minutes)
+    current p99 = baseline + rise of the reported p99 × (current rise of the mean ÷ largest recent rise of the mean)
 
 Two line fits show which p99 a collector reports. The rise of a p99 that covers minutes is proportional to the largest recent rise
 of the mean. The rise of the other p99 is proportional to the current rise of the mean.
