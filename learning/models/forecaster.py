@@ -208,7 +208,7 @@ def _between(weights: Floats, step: int) -> Floats:
 def _weighted(experts: Floats, weights: Floats, ceiling: Floats) -> Floats:
     """Returns the weighted mean of the known forecasts.
 
-    If all weights are 0, the forecast is that of the first expert, else (if it is unknown) that of the second expert.
+    If all weights are 0, the forecast is that of the expert "last hour", or of "mean of the last day" if the last hour is unknown.
     """
     is_known: npt.NDArray[np.bool_] = ~np.isnan(experts)
     counted = np.where(is_known, weights, 0.0)

@@ -17,7 +17,7 @@ from streaming.shared.metric_page import Labels, metric_family
 
 _SHOWN_HORIZONS_H = (1, 12, 24, 168)
 _CHANGE_SHOWN_MS = 24 * 3_600_000
-# Counted from the end of the next hour after the unusual one, so an unusual hour is shown for one to two hours.
+# The time counts from the end of the unusual hour, which is learned some ten minutes later.
 _UNUSUAL_SHOWN_MS = 2 * 3_600_000
 
 Values = dict[Labels, float]

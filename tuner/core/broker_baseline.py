@@ -19,8 +19,7 @@ _CLOCK_MS_MAX = 600_000  # A profile from further in the future has a wrong cloc
 _FRESH_S, _HALF_LIFE_S = 14.0 * _DAY_S, 14.0 * _DAY_S
 # The profile scales a measured latency from its hour to this hour. A factor above this, or below 1 ÷ this, is not plausible.
 _HOURS_RATIO_MAX = 3.0
-# A value is rounded to steps of 10^n ÷ parts, where 10^n is the highest power of ten that is not above the value: (value is below
-# this multiple of 10^n, parts).
+# A value between 10^n and 10^(n+1) is rounded to steps of 10^n ÷ parts. Each pair: upper limit of the value ÷ 10^n, and parts.
 _PARTS = ((2.0, 50), (5.0, 20), (math.inf, 10))
 
 

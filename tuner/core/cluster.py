@@ -17,9 +17,8 @@ from tuner.core.reassignment_plan import PlanThrottle, TopicPartition
 from tuner.core.value import value
 from tuner.core.vetoes import Veto
 
-BrokerSide = tuple[
-    int, Side
-]  # A broker in one role: leader (source of copies) or follower (destination). Each has a throttle.
+# A broker in one role: leader (source of copies) or follower (destination). Each side has its own throttle.
+BrokerSide = tuple[int, Side]
 
 
 def side_name(side: BrokerSide) -> str:

@@ -1,4 +1,4 @@
-"""The objective for the controller's load (KIP-599), and the measures that need the signals of several nodes."""
+"""Defines the objective for the controller's load (KIP-599), and computes the measures that need signals of several nodes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class ControllerObjective:
     """The limits of the controller's load; None: no limit. The measure that comes closest to its limit determines the pressure.
 
     Attributes:
-        idle_ratio_min: share of the time in which the controller is idle. It reacts first.
+        idle_ratio_min: share of the time in which the controller is idle. This measure reacts to load first.
         queue_ms_max: mean time that an event waits in the controller's queue, in the newest window.
         create_ms_max: mean time of a CreateTopics request, in the newest window.
         apply_lag_ms_max: delay with which the slowest node applies the records of the metadata log.
@@ -38,7 +38,7 @@ class ClusterWideMeasures:
     """Measures that combine the newest signals of several nodes, and the topic-create probe.
 
     Attributes:
-        replicas: replicas on all brokers, without those of internal topics as far as they are known.
+        replicas: number of replicas on all brokers, without replicas of internal topics as far as they are known.
         create_probe_p90_ms: see tuner/control/mutation_quota/probe_window.py.
     """
 

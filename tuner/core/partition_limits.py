@@ -1,4 +1,4 @@
-"""Limits on the number of partitions of a broker and of the cluster (KIP-578), and the counts to compare with them.
+"""Defines the limits on the number of partitions of a broker and of the cluster (KIP-578), and counts the partitions.
 
 Every partition costs a broker files, memory and fetch requests, even without writes. With too many partitions a broker is too busy
 even to delete partitions. The limits prevent this state; they never remove existing partitions.

@@ -114,7 +114,7 @@ def move_eta_s(signal: MoveSignal, eta_ratio: float = 1.0) -> float | None:
 def plan_eta_s(progress: Progress) -> float | None:
     """Returns the seconds until a plan ends, at its mean rate; None: it is not advancing, has copied nothing, or has just begun.
 
-    The mean rate is computed without ``START_COST_S``.
+    The mean rate is the copied bytes ÷ (elapsed time − ``START_COST_S``).
     """
     if not progress.is_advancing or progress.copied_bytes <= 0 or progress.elapsed_s < ESTIMATE_AFTER_S:
         return None

@@ -38,7 +38,7 @@ class PrepareHandshake:
         self.step_ended = False
 
     def submit(self, moves: Sequence[PartitionMove], urgent: Collection[TopicPartition] = ()) -> None:
-        """Replaces the moves, and forgets the answer to the earlier ones."""
+        """Replaces the submitted moves, and forgets the answer to the earlier moves."""
         self.moves, self.urgent = moves, urgent
         self.deferred, self.waiting_for_capacity = None, ()
 

@@ -1,8 +1,8 @@
 """Computes the next reassignment step of a partition: KIP-435's algorithm.
 
-A partition that changes all of its five replicas at once has ten replicas that use the throttle. Changing a few replicas at a
-time loads the cluster less and takes longer. Each step is a target of its own for AlterPartitionReassignments: Kafka copies the
-added replicas, waits until all replicas of the step are in sync, and only then drops the others.
+A partition that changes all of its five replicas at once has ten replicas that use the throttle. Changing a few replicas at a time
+loads the cluster less, but takes longer. Each step is one call of AlterPartitionReassignments with an intermediate target: Kafka
+copies the added replicas, waits until all replicas of the step are in sync, and only then drops the others.
 
     (0,1,2,3,4) → (5,0,1,2,3,4) → (5,6,2,3,4) → (5,6,7,8,4) → (5,6,7,8,9)      the KIP's example, two replicas at a time
 
@@ -19,9 +19,9 @@ In some places the KIP's text, table, example and pseudocode contradict each oth
     default             A transition that fits into one step is one step, as in Kafka today. Otherwise the new leader comes first.
     n                   The pseudocode computes n but never uses it. This module has no n.
 
-Kafka ends a step only when all replicas of the step are in sync. A replica on a dead broker never is, so two rules are added. If
-the target does not contain the replica, the next step drops it. If the target contains it, the partition waits until the broker is
-back, unless the partition is below min.insync.replicas.
+Kafka ends a step only when all replicas of the step are in sync. A replica on a dead broker cannot be in sync. So this module adds
+two rules to the KIP. If the target does not contain the replica, the next step drops it. If the target contains the replica, the
+partition waits until the broker is back, unless the partition is below min.insync.replicas.
 
 Vocabulary (the KIP's):
     CR, FTR   current replicas, final target replicas.

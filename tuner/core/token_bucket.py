@@ -3,8 +3,11 @@
 A token bucket fills at the rate of the quota, up to its capacity B. While the bucket is not below 0, Kafka admits a request of any
 size. Then Kafka refuses all requests until the bucket is at 0 again. So even a large request passes once, followed by a long wait.
 
-    Q  the quota, in partitions/s      K  tokens in the bucket      S samples of W seconds: controller.quota.window.num and
-                                                                    .size.seconds, by default 11 × 1 s
+    Q  the quota, in partitions/s
+    K  tokens in the bucket
+    S  number of samples, controller.quota.window.num (11 by default)
+    W  length of a sample, controller.quota.window.size.seconds (1 by default)
+
     capacity       B = Q × S × W
     refill         K = min(K + Q × Δt, B)
     admission      if K ≥ 0; then K = K − partitions, which may be far below 0

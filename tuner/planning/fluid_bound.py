@@ -1,18 +1,19 @@
 """Computes T*, the shortest possible time of a whole plan, from the rates of all sides.
 
 A partition that waits for its copy uses no quota, but producers write to it, so it grows. A partition that is copied uses quota for
-the copy, and for the steady-state replication of new writes. So a side ends soonest if it copies one partition at a time, at the
-full rate. The first partition is the one that grows most relative to its size (growth ÷ bytes). A copy that begins at time x ends
-at
+the copy, and for the replication of new writes. So a side ends soonest if it copies one partition at a time, at the full rate. It
+begins with the partition that grows most in relation to its size (growth ÷ bytes). A copy that begins at time x ends at
 
-    end = x + (b + w · x) ÷ (q − W)
+    x + (b + w · x) ÷ (q − W)
 
-    b  bytes to copy at time 0          W  steady-state replication of the partition while it is copied
-    w  growth of b until the copy begins    q  the side's quota
+    b  bytes to copy at time 0
+    w  growth of these bytes until the copy begins, in bytes/s
+    W  steady-state replication: the part of the quota that the replication of new writes uses while the partition is copied
+    q  quota of the side
 
-T* is the latest end on the slowest side. With several copies at a time each copy shares the quota and ends later, and the
-partitions grow until then. If all copies of a side begin at once, they need Σb ÷ (q − ΣW), with sums over all copies. This time is
-infinite if q ≤ ΣW.
+T* is the end of the last copy on the slowest side. With several copies at a time, each copy shares the quota and ends later, and
+its partition grows until then. If all copies of a side begin at once, they need Σb ÷ (q − ΣW), with sums over all copies. This time
+is infinite if q ≤ ΣW.
 
 Invariant: T* is at most the time with all copies at once. The two times are equal if nothing is written.
 """
@@ -29,7 +30,7 @@ from tuner.core.drain_time import SideLoad, drain_s
 from tuner.core.side_load import PlannedPartition
 
 # A copy through one side: growth ÷ bytes, bytes to copy, growth in bytes/s, steady-state replication in bytes/s, topic, partition.
-# Copies are sorted in descending order. A plan may have 400,000 of them, so a copy is a tuple and no object.
+# Copies are sorted in descending order. A plan may have 400,000 copies, so a copy is a tuple and not an object.
 _Copy = tuple[float, float, float, float, str, int]
 
 

@@ -47,7 +47,7 @@ class ClusterMeasurements:
     """Measurements of the cluster besides the assignment of its partitions.
 
     Attributes:
-        last_request_steps: steps in the last request.
+        last_request_steps: number of steps in the last request.
     """
 
     partitions: PartitionMeasurements = field(default_factory=PartitionMeasurements)
@@ -70,7 +70,13 @@ class OperatorLimits:
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """The steps to start, the concurrency that allows them, and by side the bytes of waiting and running steps."""
+    """The result of one decision.
+
+    Attributes:
+        schedule: the steps to start.
+        concurrency: the concurrency that allows these steps.
+        pending_bytes: by side, the bytes of waiting partitions and of later steps of running partitions.
+    """
 
     schedule: Schedule
     concurrency: ConcurrencyDecision

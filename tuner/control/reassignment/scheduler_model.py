@@ -269,7 +269,7 @@ def steady_state(running: Iterable[RunningStep]) -> dict[BrokerSide, float]:
 
 
 def pending_bytes(waiting: Iterable[WaitingPartition], running: Iterable[RunningStep] = ()) -> dict[BrokerSide, float]:
-    """Returns the bytes by side that no running step copies: of waiting partitions, and of later steps of running partitions."""
+    """Returns, by side, the bytes of waiting partitions and of later steps of running partitions."""
     pending: dict[BrokerSide, float] = {}
     copies = [(candidate.transition, candidate.missing, candidate.size_bytes) for candidate in waiting]
     for run in running:

@@ -3,7 +3,7 @@
 1. A throttle that rheostat has not set holds back lagging replicas of partitions that do not move: throttled.
 2. One fetcher thread lags while other threads for the same leader have room:
    - If one partition has nearly all of the thread's lag: hot partition.
-   - Otherwise: fetcher-bound, the collision that LINE found, in which busy partitions share a thread.
+   - Otherwise: fetcher-bound. Busy partitions share the thread (the collision that LINE's engineers found).
    - This rule does not apply if no other thread for the leader copies anything and all followers of the leader lag behind it. The
      leader may then be slow (rules 3 and 5).
 3. The request handlers or the network of the follower are busy: destination busy. The same for the leader, if the follower lags

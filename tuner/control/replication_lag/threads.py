@@ -94,7 +94,7 @@ def _share_of_others(
     signal: ReplicationSignal | None,
     rates: Mapping[TopicPartition, float],
 ) -> float:
-    """Returns the bytes/s of each partition without a measured rate."""
+    """Returns the assumed write rate (bytes/s) of each partition of the thread without a measured rate."""
     _, leader, number = thread
     fetched = next(
         (
