@@ -1,7 +1,7 @@
 """Plans the steps of a calibration: at which rates topics are created, extended and deleted to find what the controller sustains.
 
 Terms:
-    kind    of mutation: create, add (partitions to existing topics) or delete.
+    kind    create topics, add partitions to existing topics, or delete topics.
     size    partitions of each topic, and partitions that are added to each topic.
     round   creates topics, adds partitions to them, and deletes them.
     phase   the part of a round with one kind, at one rate.
@@ -51,7 +51,7 @@ class CalibrationBounds:
     """The bounds of a calibration.
 
     Attributes:
-        partitions_max: the most partitions that the calibration has in existence at once.
+        partitions_max: the highest number of partitions that the calibration has at one time.
         sizes: the sizes to measure, one after the other.
         step_s: the planned duration of a measured step.
         start_per_s: the rate of the first step, in partitions/s, for topics of one partition.

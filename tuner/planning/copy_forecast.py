@@ -1,4 +1,7 @@
-"""The inputs of a forecast of a move (limits and capacities), and its periods (copy_rates.py)."""
+"""Defines the inputs of a forecast of a move (limits and capacities), and the periods that the forecast has (copy_rates.py).
+
+Symbols: q is the throttle of a side. W is its steady-state replication, the part of q that the replication of new writes uses.
+"""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from tuner.core.controller_cost import ControllerCost
 from tuner.core.token_bucket import MutationQuota
 
-_STEPS = 45  # Number of bisections; enough for nine digits, even for small rates.
+_STEPS = 45  # Number of bisections in the search for a rate; enough for nine digits, even for small rates.
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ def simulate_creation(creation: Creation, quota: MutationQuota | None, cost: Con
     now_s = throttled_s = wait_s_max = 0.0
     free_at_s = 0.0  # When the controller has handled all topics admitted so far.
     at_once, was_refused = 0, False
-    # To save time, the bucket is two plain numbers and no TokenBucket: a search simulates up to 100,000 topics 45 times.
+    # To save time, two plain numbers replace a TokenBucket, because a search simulates up to 100,000 topics 45 times.
     rate, burst = (quota.rate_per_s, quota.burst) if quota is not None else (math.inf, math.inf)
     tokens, size = burst, creation.partitions_per_topic
     topic_s = cost.work_s(topics=1, partitions=size)

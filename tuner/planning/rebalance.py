@@ -76,7 +76,12 @@ class _Balance:
         return self._loads.partitions[key].size_bytes if self._by_bytes else 1.0
 
     def find(self, giver: int, taker: int, size_max: float, gap: float) -> TopicPartition | None:
-        """Returns the largest replica of up to ``size_max``; if there is none, the smallest replica below ``gap``; else None."""
+        """Returns the largest replica of at most ``size_max``, else the smallest replica below ``gap``; None if there is none.
+
+        Args:
+            size_max: the largest size that leaves both loads on their side of the mean.
+            gap: difference between the load of the giver and the load of the taker.
+        """
         replicas = self._replicas_on[giver]
         first = bisect_left(replicas, -size_max, key=lambda key: -self._weight(key))
         key = self._first_allowed(replicas[first:], giver, taker, gap)
@@ -87,7 +92,7 @@ class _Balance:
     def _first_allowed(
         self, keys: Iterable[TopicPartition], giver: int, taker: int, gap: float
     ) -> TopicPartition | None:
-        """Returns the first replica that may move and is smaller than ``gap``. A larger replica would only swap giver and taker."""
+        """Returns the first replica that may move and is smaller than ``gap``, so that its move makes the loads more equal."""
         loads = self._loads
         for key in keys:
             if key in self._moved_partitions or not 0 < self._weight(key) < gap:

@@ -4,7 +4,8 @@ Each side copies its bytes B at the forecast rate (copy_rates.py), and the plan 
 
     end = the first time at which ∫ (q(t) − W(t)) dt from the start on has reached B
 
-With a constant load, the time is B ÷ (q − W), as in tuner/core/drain_time.py.
+where q is the throttle of the side, and W the part of q that the replication of new writes uses. With a constant load, the copy
+takes B ÷ (q − W), as in tuner/core/drain_time.py.
 
 A plan that starts earlier never ends later than one that starts later. So the best start is not the one with the earliest end, but
 the one with the shortest move, because the move then disturbs clients for the shortest time. Of nearly equal starts, the earliest

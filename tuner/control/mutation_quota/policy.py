@@ -1,5 +1,6 @@
-"""Makes the decisions of one cycle of the mutation quotas: keeps the controller within its objective and shares its capacity among
-tenants.
+"""Makes the decisions of one cycle of the mutation quotas.
+
+The decisions keep the controller within its objective, and share its capacity among the tenants:
 
     view → total rate (total_update.py) → share of each tenant (allocation.py) → decisions
 

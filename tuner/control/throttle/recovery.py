@@ -2,16 +2,14 @@
 
 A replica recovers if it has left the ISR although its broker is alive: after a restart, or with an empty disk. Without a throttle
 its copy takes the clients' bandwidth. The tuner puts recovering replicas on the throttled-replica lists, on the leader's and on the
-follower's side, like replicas that a reassignment adds. The same control law sets the rates. The ISR of the replica's partition
-decides how far the replica is throttled:
+follower's side, like replicas that a reassignment adds. The same control law sets the rates. The size of the partition's ISR
+decides how far its replicas are throttled:
 
-    below min.insync.replicas    not at all: the tuner lists no replica of the partition, and opens the throttles of lists that
-    other
-                                 tools made (isr_recovery.py). If the minimum is not known, the partition counts as below.
-    exactly min.insync.replicas  as the objective demands, but the rate of its sides is at least ``AT_MIN_ISR_RATIO`` of the rate
-    that
-                                 the link and the ceiling allow, because one more failure would stop the producers.
-    above min.insync.replicas    as the objective demands.
+    below the minimum    Not at all. The tuner lists no replica of the partition, and opens the throttles of lists that other tools
+                         made (isr_recovery.py). If min.insync.replicas is not known, the partition counts as below the minimum.
+    exactly the minimum  As the objective demands. But the rate of the sides is at least ``AT_MIN_ISR_RATIO`` of the rate that the
+                         link and the ceiling allow, because one more failure would stop the producers.
+    above the minimum    As the objective demands.
 
 Some recoveries run without a throttle:
 
@@ -53,7 +51,7 @@ _NO_LISTS = TopicThrottle()
 
 
 def standing_of(recovery: PartitionMove, min_in_sync: Mapping[str, int]) -> IsrStanding:
-    """Returns whether the ISR of a recovering partition is below, at or above min.insync.replicas.
+    """Returns whether the size of a recovering partition's ISR is below, at or above min.insync.replicas (the minimum).
 
     A partition with an unknown minimum, or without a leader, counts as below.
     """
