@@ -1,4 +1,4 @@
-"""The loop of `rheostat learn`: reads the history, learns each hour that is complete, and writes the profiles.
+"""Runs the loop of `rheostat learn`: reads the history, learns each complete hour, and writes the profiles.
 
 The process keeps what it has learned only in memory. At its start it reads the history from the beginning. It learns the whole
 history again in two cases:
@@ -50,7 +50,7 @@ class LearnLoop:
         """
         self._cluster = cluster
         self._log = log.bind(cluster=cluster)
-        # The topic also has records of other clusters, and the stream's records about its own progress.
+        # The topic also holds records of other clusters, and the stream's records about its own progress.
         self._key_prefix = f"{cluster}|".encode()
         self._history = history
         self._published = published
@@ -81,10 +81,9 @@ class LearnLoop:
                 stop.wait(retry_s)
                 retry_s = min(_RETRY_S_MAX, 2 * retry_s)
                 continue
+            # Polling a missing topic returns at once, so the loop would spin without this wait.
             if not has_read and time.monotonic() - began_s < _POLL_MS / 2000:
-                stop.wait(
-                    _POLL_MS / 1000
-                )  # Without this wait the loop would spin: polling a missing topic returns at once.
+                stop.wait(_POLL_MS / 1000)
             if not self._history.is_at_end or not self._published.is_at_end:
                 on_step(False)
                 continue
@@ -132,9 +131,8 @@ class LearnLoop:
 
     def _refuse(self, record: Any, reason: str) -> None:
         self._counts.refused += 1
-        if (
-            self._counts.refused == 1
-        ):  # Only the first refusal is logged, because a hostile client could otherwise fill the disk.
+        # Only the first refusal is logged, because a hostile client could otherwise fill the disk.
+        if self._counts.refused == 1:
             self._log.warning(
                 "a record of the history is left out; further ones are only counted",
                 offset=record.offset,
@@ -144,8 +142,8 @@ class LearnLoop:
     def _learn(self, stop: threading.Event) -> None:
         """Learns all new hours.
 
-        An hour is learned once it is complete, that is, once a later period has arrived. In the first two days each period is
-        learned at once.
+        An hour is complete once a later period has arrived, and is learned then. In the first two days of a history, the whole
+        history is learned again with each period (``_YOUNG_HOURS``).
         """
         book = self._book
         first_hour = book.first_hour()

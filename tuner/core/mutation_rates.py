@@ -140,9 +140,8 @@ def mutation_rates(
     ]
     accounted_per_s = sum(s.mutation_rate_per_s or 0.0 for s in accounts) if accounts else None
     deletes, creates = active.delete_requests_per_s, active.create_requests_per_s
-    additions = (
-        active.addition_requests_per_s or 0.0
-    )  # If a source does not report additions, there are assumed to be none.
+    # A source that does not report additions is taken as one without additions.
+    additions = active.addition_requests_per_s or 0.0
     created_is_exact, deleted_is_exact = deletes == 0, creates == 0 and additions == 0
     created = _counted(active.partitions_created_per_s, MutationSource.PARTITION_COUNT, is_exact=created_is_exact)
     deleted = _counted(active.partitions_deleted_per_s, MutationSource.PARTITION_COUNT, is_exact=deleted_is_exact)

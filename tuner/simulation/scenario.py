@@ -73,7 +73,7 @@ def lay_out(topics: Iterable[Topic], seed: int) -> list[PartitionSpec]:
 
 
 def _spread(rng: np.random.Generator, ratio: float, count: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """Returns random factors with a mean of 1, none below 0."""
+    """Returns random factors with a mean of 1; no factor is negative."""
     sigma = np.sqrt(np.log1p(ratio**2))
     return np.asarray(rng.lognormal(-(sigma**2) / 2, sigma, count), dtype=np.float64)
 

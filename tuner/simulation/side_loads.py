@@ -33,7 +33,17 @@ class CounterSample:
 
 
 class SideLoads:
-    """The loads at the newest scrape of ``history``. Each attribute is by side, then by broker; rates are means over the window."""
+    """The loads at the newest scrape of ``history``. Each attribute is by side, then by broker; rates are means over the window.
+
+    Attributes:
+        remaining: bytes that adding replicas still have to copy.
+        moving: number of partitions that add replicas.
+        listed: number of partitions whose fetches count against the quota.
+        done: number of partitions with an addition that ended within the window.
+        steady_state: write rate of the listed partitions.
+        write: write rate of the moving partitions.
+        largest: the moving partitions with the most remaining bytes.
+    """
 
     def __init__(self, cluster: Cluster, history: Sequence[CounterSample]) -> None:
         replicas, count = cluster.replicas, cluster.count

@@ -48,7 +48,7 @@ class SwarmRunner:
         self._next_cycle_s = 0.0
         self._kills = list(drawn.mishaps.killed_at_s)
         self._restart_at_s = 0.0
-        self._cleared_parts = 0  # What another tool has removed so far: 0 nothing, 1 all rates, 2 all rates and lists.
+        self._cleared_parts = 0  # Removed by another tool so far: 0 nothing, 1 all rates, 2 all rates and lists.
         self._operator_writes = list(drawn.operator_writes)
         self._wakes_at_s: float | None = None  # When the process that was suspended in a write resumes.
         # Number of rates that a suspended process has written after the next process had started.
@@ -198,8 +198,9 @@ def findings_of(seed: int) -> list[str]:
     assert policy.simulated is not None
     assert policy.runner is not None
     cluster = policy.simulated.cluster
-    # With a throttle below steady-state replication, a pause or an operator's rate, the move may not end, and there is no end to
-    # check. If the tuner never recorded the move, it cannot know that a throttle belonged to the move, and leaves the throttle.
+    # The end is checked only if the moves have ended. A throttle below steady-state replication, a pause or an operator's rate can
+    # keep them from ending. It is also checked only if the tuner has recorded the move; otherwise the tuner cannot know that a
+    # throttle belonged to the move, and leaves it.
     ended = cluster.moves_ended_s is not None and cluster.now_s >= cluster.moves_ended_s + SETTLE_S
     if ended and policy.runner.journal.saw_move:
         for leftover in find_leftovers(drawn, policy.runner.throttles, policy.runner.journal, policy.simulated):

@@ -37,16 +37,16 @@ TICK_MS = 500
 
 @dataclass(frozen=True, slots=True)
 class Mishaps:
-    """Faults of the tuner itself."""
+    """Faults of the tuner itself. A time of infinity means that the fault does not happen."""
 
     killed_at_s: tuple[float, ...] = ()
     down_s: float = 5.0  # Seconds until each restart.
-    # Finite: at the times of ``killed_at_s`` the tuner is not killed, but suspended in its next write. It resumes so many seconds
-    # after the first cycle of the next tuner, and then sends the suspended write.
+    # If finite, the tuner is not killed at ``killed_at_s``, but suspended in its next write, and the next tuner starts. This many
+    # seconds after the first cycle of the next tuner, the suspended process resumes and sends its write.
     suspended_s: float = float("inf")
     journal_down_s: tuple[float, float] = (0.0, 0.0)  # (from, until): the journal accepts no record.
     clock_set_at_s: float = float("inf")
-    clock_by_s: float = 0.0  # The change of the clock at that time.
+    clock_by_s: float = 0.0  # How far the tuner's clock is set forward at ``clock_set_at_s``; negative: back.
     pause_s: tuple[float, float] = (0.0, 0.0)  # (from, until): an operator has paused the tuner.
     released: bool = False  # The pause also releases all throttles.
     cleared_at_s: float = float("inf")  # Another tool removes all rates and lists (``--verify`` of its extra move).
@@ -62,7 +62,7 @@ class Mishaps:
             return Orders()
         if now_s < until_s:
             return Orders(from_ms, pause=Pause(from_ms, "swarm", released=self.released))
-        # The pause is over, without an order to resume. So the tuner does not end its holds for externally changed rates.
+        # The pause has expired. An order to resume would also end the holds of externally changed rates; there is none.
         return Orders(until_ms)
 
 

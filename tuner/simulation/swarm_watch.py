@@ -7,7 +7,7 @@ external change  After an operator has overwritten a managed rate, the tuner doe
 freshness        Without fresh signals no rate rises.
 exact lists      An added entry (partition, broker) belongs to a running move, its side has a rate, and the entry was recorded as
                  managed before. A removed entry was managed.
-no trace         At the end of the run, no list entry remains, and no rate except rates that an operator wrote.
+no trace         At the end of the run, no list entry remains, and no rate except an operator's.
 """
 
 from __future__ import annotations

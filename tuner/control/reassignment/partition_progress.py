@@ -180,9 +180,8 @@ def _classify_under_way(
         progress.running[key] = running_step(key, requested, current, plan.goal(partition))
         if down := _required_brokers(requested, current, snapshot) - snapshot.online:
             progress.stuck[key] = StuckStep(memory.stuck_since_ms.get(key, now_ms), frozenset(down))
-    elif (
-        plan.head.no_rollback
-    ):  # The cancelled plan leaves every partition where it is, and does not wait for the other tool.
+    elif plan.head.no_rollback:
+        # The cancelled plan leaves every partition where it is, and does not wait for the other tool.
         progress.arrived.append(key)
     else:
         progress.externally_reassigned.append(key)
