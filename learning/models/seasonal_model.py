@@ -1,4 +1,4 @@
-"""River's Holt–Winters model of one hourly series: a level, a trend, and a value for each hour of the season.
+"""Forecasts one hourly series with River's Holt–Winters model: a level, a trend, and a value for each hour of the season.
 
 Loads may be zero, so the model needs the additive form of Holt–Winters. But River starts each season with ``value ÷ mean``, which
 fits only the multiplicative form. Therefore the module scales the values so that their mean over the first season is 1, and starts

@@ -23,8 +23,8 @@ class OwnedCordon:
         found: the entries of other tools before rheostat added its own.
         was_set: before rheostat added its entries, the setting was set on the broker itself.
         is_written: the broker has shown the entries. While this is False, the write may have failed.
-        missing_since_ms: since when the broker has answered without the entries, after the last plan that ordered them; 0: not yet.
-            A write that got no answer may still take effect.
+        missing_since_ms: for entries whose write got no answer, and which no plan orders any more: since when (epoch) the broker
+            has answered without them; 0: it has not. The write may still take effect.
     """
 
     plan: str

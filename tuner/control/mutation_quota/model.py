@@ -172,7 +172,7 @@ class MutationPolicy:
         adopt_existing: manage quotas that existed before rheostat, and restore them on release; False leaves them alone.
         partitions_max: number of partitions of the cluster at which quotas reach their minimum; None: partitions do not lower
             quotas.
-        partitions_near_ratio: quotas shrink as soon as the cluster has this share of the highest number.
+        partitions_near_ratio: quotas shrink as soon as the cluster has this share of ``partitions_max`` (or ``replicas_max``).
         replicas_max: the same as ``partitions_max`` in replicas (KIP-578's max.partitions); used if ``partitions_max`` is None.
     """
 

@@ -31,7 +31,7 @@ class Mode(StrEnum):
 # A limit that is computed from the baseline is at least this much above the baseline, because a p99 of few milliseconds varies so
 # much by itself.
 _LATENCY_MARGIN_MS_MIN = 5.0
-# The share of a plan's rate that leaders get while the plan begins partitions; see ``ControlLimits.plan_leader_ratio``.
+# The share of a plan's rate that leaders get while the plan still starts moves; see ``ControlLimits.plan_leader_ratio``.
 PLAN_LEADER_RATIO = 0.92
 
 
@@ -136,10 +136,10 @@ class ControlLimits:
     # The rate of a follower side ÷ the rate that it needs for the copy (within its ceiling), so that the leader side limits the
     # copy.
     follower_margin_ratio: float = 1.3
-    # While a plan begins partitions, this ratio applies to leader sides and follower sides. A side is idle between two partitions,
-    # and other sides wait for it meanwhile.
+    # While a plan still starts moves, this ratio applies to leader sides and follower sides. A side is idle between two moves, and
+    # other sides wait for it meanwhile.
     plan_margin_ratio: float = 1.5
-    # Share of the ceiling that leaders get while a plan begins partitions, so that followers at the ceiling have a margin too. A
+    # Share of the ceiling that leaders get while a plan still starts moves, so that followers at the ceiling have a margin too. A
     # replica that was just added counts as out of sync. While the leader's quota is exhausted, the leader does not answer the
     # replica's fetches, and producers wait.
     plan_leader_ratio: float = PLAN_LEADER_RATIO
@@ -158,9 +158,9 @@ class ControlLimits:
     # which returns every twelve seconds.
     deadband_ratio: float = 0.005
     follower_deadband_ratio: float = 0.10
-    # The leaders' deadband while a plan begins partitions. Moves then end and begin within one window, so small changes have no
-    # effect: in a second often a quarter more than the setpoint passes. After each write the broker reads its whole configuration,
-    # and clients wait meanwhile.
+    # The leaders' deadband while a plan still starts moves. Several moves then end and start within one quota window, and the bytes
+    # of one second often exceed the setpoint by a quarter, so a small change has no effect. After each write the broker reads its
+    # whole configuration, and clients wait meanwhile.
     plan_deadband_ratio: float = 0.02
     # The written rate may differ from the setpoint by this share (window compensation). The tuner knows the bytes in the quota
     # window only late, and in steps of some seconds. A larger range would follow the errors of the model of the window; a smaller
@@ -176,7 +176,7 @@ class ControlLimits:
 
     @property
     def plan_follower_deadband_ratio(self) -> float:
-        """The followers' deadband while a plan begins partitions. It is so small that no follower stays below its leaders' rate."""
+        """The followers' deadband while a plan still starts moves: so small that no follower stays below its leaders' rate."""
         above_leaders = 1.0 / (self.plan_leader_ratio * (1.0 + self.plan_deadband_ratio)) - 1.0
         return max(self.deadband_ratio, min(self.follower_deadband_ratio, above_leaders))
 

@@ -5,8 +5,8 @@ its copy takes the clients' bandwidth. The tuner puts recovering replicas on the
 follower's side, like replicas that a reassignment adds. The same control law sets the rates. The size of the partition's ISR
 decides how far its replicas are throttled:
 
-    below the minimum    Not at all. The tuner lists no replica of the partition, and opens the throttles of lists that other tools
-                         made (isr_recovery.py). If min.insync.replicas is not known, the partition counts as below the minimum.
+    below the minimum    Not at all. The tuner lists no replica of the partition. If another tool has listed one, the tuner raises
+                         the rate of its side (isr_recovery.py). An unknown min.insync.replicas counts as below the minimum.
     exactly the minimum  As the objective demands. But the rate of the sides is at least ``AT_MIN_ISR_RATIO`` of the rate that the
                          link and the ceiling allow, because one more failure would stop the producers.
     above the minimum    As the objective demands.
@@ -93,13 +93,14 @@ def select_throttled(live: LiveCluster, limits: ThrottleLimits, memory: Memory) 
     lacking = lacking_bytes_by_broker(live)
     unlisted_bytes_max = _WINDOW_S * limits.rate_bytes_per_s_min
     listed_brokers = {b for r in live.recoveries for b in r.adding if _is_listed(r, b, listed)}
-    large = {b for b, lacks in lacking.items() if lacks > unlisted_bytes_max} | listed_brokers
-    left_bytes = dict.fromkeys(large, unlisted_bytes_max)
+    throttled_brokers = {b for b, lacks in lacking.items() if lacks > unlisted_bytes_max} | listed_brokers
+    # The bytes that may still be copied to a broker without a throttle.
+    unlisted_bytes_left = dict.fromkeys(throttled_brokers, unlisted_bytes_max)
     throttled = []
     for recovery in live.recoveries:  # The most urgent first.
         if standing_of(recovery, live.min_in_sync) is IsrStanding.BELOW:
             continue
-        brokers = [b for b in recovery.adding if b in large]
+        brokers = [b for b in recovery.adding if b in throttled_brokers]
         sides = sides_of(recovery)
         if not brokers or not unmeasured_sides.isdisjoint(sides):
             continue
@@ -107,8 +108,8 @@ def select_throttled(live: LiveCluster, limits: ThrottleLimits, memory: Memory) 
         is_listed = any(_is_listed(recovery, b, listed) for b in brokers)
         if not is_listed and not fixed.isdisjoint(sides):
             continue
-        if not is_listed and lacks is not None and all(lacks <= left_bytes[b] for b in brokers):
-            left_bytes |= {b: left_bytes[b] - lacks for b in brokers}
+        if not is_listed and lacks is not None and all(lacks <= unlisted_bytes_left[b] for b in brokers):
+            unlisted_bytes_left |= {b: unlisted_bytes_left[b] - lacks for b in brokers}
             continue
         throttled.append(recovery if len(brokers) == len(recovery.adding) else _narrowed(recovery, brokers))
     return throttled
