@@ -14,7 +14,7 @@ from tuner.core.value import value
 LATENCY_MS_MIN = 1e-3  # No request is answered faster, so a lower value is not a measurement.
 _HOUR_MS, _WEEK_H, _DAY_S = 3_600_000, 168, 86_400
 _HISTORY_S_MIN = 3600.0  # Minutes of history say little about the latency.
-_CLOCK_MS_MAX = 600_000  # A profile from further in the future has a wrong clock.
+_CLOCK_MS_MAX = 600_000  # A profile that was made further in the future comes from a wrong clock.
 # The proven capacity counts in full for two weeks. Then it is halved every two weeks.
 _FRESH_S, _HALF_LIFE_S = 14.0 * _DAY_S, 14.0 * _DAY_S
 # The profile scales a measured latency from its hour to this hour. A factor above this, or below 1 ÷ this, is not plausible.

@@ -2,9 +2,10 @@
 
     busy = other work + topics/s × topic cost + partitions/s × partition cost
 
-After each window the module corrects the topic cost and the partition cost by the error of this formula (normalised least mean
-squares). Each cost is corrected in proportion to its part of the busy time. While all topics have the same number of partitions,
-the module learns the cost of a whole topic correctly, but not its division into topic cost and partition costs.
+A window is the time between two signals of the controller. After each window the module corrects the topic cost and the partition
+cost by the error of this formula (normalised least mean squares). Each cost is corrected in proportion to its part of the busy
+time. While all topics have the same number of partitions, the module learns the cost of a whole topic correctly, but not its
+division into topic cost and partition costs.
 
 The mutation rate is known only roughly:
 

@@ -156,7 +156,7 @@ def _forget_ended_moves(live: LiveCluster, memory: Memory, limits: ThrottleLimit
     """
     readable = live.brokers - live.unreadable
     absent = unreadable_participants(live, memory)
-    # Absent brokers are cleared when they are back.
+    # The settings of absent brokers are cleared when the brokers are back.
     to_clear = absent & memory.brokers_to_clear
     if memory.moving_replicas and belong_to_ended_moves(live, memory, limits):
         to_clear = absent
