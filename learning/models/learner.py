@@ -85,6 +85,7 @@ class Learner:
         rows = [self._row(period) for period in known]
         means = mean_of_known(np.stack(rows)) if rows else self._nothing()
         self._loads.learn(means[list(FORECAST)].T.reshape(-1))
+        # A p99 covers minutes, so nothing may be copied in its period and in the period before.
         quiet = [
             self._row(period)[BrokerFigure.P99_MS]
             for earlier, period in zip([before, *rest], rest, strict=False)

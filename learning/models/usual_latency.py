@@ -32,7 +32,7 @@ class UsualLatency:
             means.widen(brokers)
 
     def learn(self, hour: int, p99_ms: Floats) -> None:
-        """Learns the p99 of an hour (since 1970), by broker; NaN: the broker copied replicas."""
+        """Learns the p99 of an hour (since 1970), by broker; NaN: not known, or replicas were copied in this hour."""
         logs = np.log(p99_ms)
         for means in self._all:
             means.learn(hour, logs)

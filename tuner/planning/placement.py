@@ -15,7 +15,7 @@ Both steps are exact. Step 1 adds one replica at a time to the broker with the l
 each broker belongs to one rack only. Step 2 always succeeds, as Havel and Hakimi have proved for this choice.
 
 Invariant: a topic that fits is never refused. As in Kafka, replicas are on as many racks as possible; limits may require fewer
-    racks.
+racks.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Computes the demand of clients and in-sync replication on every broker, and the capacity that they leave for copies (catch-up).
 
-Invariant: the demand is constant within a second while membership, leadership and lists do not change. So it is
-computed once a second.
+Invariant: the demand is constant within a second while membership, leadership and lists do not change. So it is computed once a
+second.
 
 Simplification: clients get their bytes first, then in-sync replication, then catch-up. If a link is full, the latency of
 clients rises (latency.py), and in-sync followers may fall behind (in_sync.py).
@@ -42,7 +42,7 @@ class Demand:
 
 
 class Clients:
-    """The drawn client load, and the capacities of links and disks."""
+    """The random client load, and the capacities of links and disks."""
 
     def __init__(self, world: World, rng: np.random.Generator) -> None:
         self.factors = draw_load_factors(world, rng)  # By second and broker.

@@ -33,7 +33,7 @@ class LogDirReason(StrEnum):
     CLIENTS_WAIT = "clients_wait"
     HANDLERS_BUSY = "handlers_busy"
     STALE_DECAY = "stale_decay"
-    # Stop managing it.
+    # Stop managing the rate.
     COPIES_ENDED = "copies_ended"
     RELEASED = "released"
     NOT_CONFIGURED = "not_configured"

@@ -8,8 +8,9 @@
 Quotas may add up to ``over_allocation`` times the total, because tenants are rarely active at the same time. The rate above the
 total is divided by weight into standing shares: quotas that idle tenants keep, so that they can start without waiting.
 
-Invariant: managed quotas add up to at most ``over_allocation`` times the allocated rate. Guaranteed rates and the ``<default>``
-quota, which serves new tenants, may exceed this sum. Only exempt tenants become unlimited. No quota of another tool is changed.
+Invariant: managed quotas add up to at most ``over_allocation`` times the rate that the managed tenants share. Guaranteed rates and
+the ``<default>`` quota, which serves new tenants, may exceed this sum. Only exempt tenants become unlimited. No quota of another
+tool is changed.
 """
 
 from __future__ import annotations

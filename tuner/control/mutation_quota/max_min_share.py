@@ -84,7 +84,7 @@ def _find_rate_per_weight(remaining: float, claims: Sequence[Claim]) -> float:
             events.append((claim.guaranteed / claim.weight, claim.weight))
             if claim.demand < math.inf:
                 events.append((claim.demand / claim.weight, -claim.weight))
-    # Because of rounding, a claim can begin and end to be active at the same λ. Its beginning then comes first.
+    # Because of rounding, a claim can become active and inactive at the same λ. Then it becomes active first.
     events.sort(key=lambda event: (event[0], -event[1]))
     rate, active_weight, active_count = 0.0, 0.0, 0
     # Rounding may leave ``active_weight`` above 0 when no claim is active, so ``active_count`` counts the active claims.

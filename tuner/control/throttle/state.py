@@ -111,7 +111,7 @@ class Memory:
     unmeasured_since_ms: Mapping[BrokerSide, int] = field(default_factory=dict)
     # Sides of recoveries without fresh signals, and since when. Not in the journal.
     recovery_unmeasured_since_ms: Mapping[BrokerSide, int] = field(default_factory=dict)
-    # Those of these sides that have had no fresh signal for too long (recovery.py). Not in the journal.
+    # The sides in ``recovery_unmeasured_since_ms`` that have had no fresh signal for too long (recovery.py). Not in the journal.
     unmeasured_recovery_sides: frozenset[BrokerSide] = frozenset()
     decayed_at_ms: Mapping[BrokerSide, int] = field(default_factory=dict)  # Time of the last decay. Not in the journal.
     rates_since: Mapping[BrokerSide, RateSince] = field(default_factory=dict)  # Not in the journal.

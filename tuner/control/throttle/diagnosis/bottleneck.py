@@ -1,13 +1,13 @@
 """Finds the most likely bottleneck of a stalled move when neither a throttle nor a fetcher thread limits it.
 
-The rules compare the brokers of the move with each other, in this order:
+The rules look at the copies from the sources of the move to other destinations. A source progresses if any of these copies
+progresses. A source is stalled if none progresses and at least one has stalled. The first rule that applies gives the result:
 
-1. If copies from all sources to other destinations progress, the destination is the bottleneck. If also no bytes have arrived for
-   20 s, the destination's replicas are likely dead.
-2. If exactly one source has only stalled copies, and copies from all other sources progress, this source is the bottleneck.
-3. If the destination has several sources, and no other copy from them has stalled, the destination is the bottleneck, because
-   several sources rarely fail at once. This rule does not apply if request handlers are busy on sources only.
-4. If request handlers are busy on exactly one of the brokers, this broker is the bottleneck.
+1. All sources progress: the destination is the bottleneck. If also no bytes have arrived for 20 s, its replicas are likely dead.
+2. Exactly one source is stalled, and all other sources progress: this source is the bottleneck.
+3. There are several sources, and none of them is stalled: the destination is the bottleneck, because several sources rarely fail at
+   once. This rule does not apply if request handlers are busy on sources only.
+4. Request handlers are busy on exactly one of the brokers: this broker is the bottleneck.
 
 Otherwise there is no result. The result only explains the stall; no rate depends on it.
 """
@@ -58,7 +58,6 @@ def find_bottleneck(
         idle_ratios: idle ratios of request handlers, by broker, where they are measured.
     """
     progressing = sorted(source for source, progress in sources.items() if progress.progressing)
-    # The sources that have only stalled copies, also to other destinations.
     stalled_sources = [
         source
         for source, progress in sources.items()

@@ -1,8 +1,8 @@
 """Tracks since when the quota of each side has counted bytes, and which quota windows are empty.
 
 A side is the leader or the follower throttle of one broker. Kafka's quota window is 11 s long. If the quota has counted bytes for a
-shorter time, Kafka divides the bytes by this time, its age, and not by 11 s. A ramp for a full window would pass too few bytes of
-a young window first and too many later, and the difference would return every 11 s.
+shorter time, Kafka divides the bytes by this time (the age of the quota) and not by 11 s. So a ramp that is made for a full window
+would let too few bytes through a young window at first and too many later, and this difference would return every 11 s.
 
 There are two ages:
     age       the time for which the quota has counted bytes. Replicas on lists that were set before the move may have filled the
@@ -81,8 +81,8 @@ class QuotaAges:
             # If another move through this side ended within the window, an unknown part of its bytes is still in the window.
             window_was_empty = not self.lists_set and side not in self.ended_s
             counted_since_s[side] = self.counted_since_s.get(side, began_s[side] if window_was_empty else -math.inf)
-        run_continues = previous_s is not None and now_s - previous_s <= window_s and not (self.lists_set or lists_set)
-        quiet_since_s = min(self.quiet_since_s, now_s) if run_continues else now_s
+        stays_quiet = previous_s is not None and now_s - previous_s <= window_s and not (self.lists_set or lists_set)
+        quiet_since_s = min(self.quiet_since_s, now_s) if stays_quiet else now_s
         return QuotaAges(now_s, lists_set, began_s, counted_since_s, ended_s, carried_s, quiet_since_s, window_s)
 
     def without(self, sides: Collection[BrokerSide]) -> QuotaAges:
