@@ -108,7 +108,8 @@ def _decide(
             owned = replace(owned, directories=left, is_written=True)
         else:
             is_lifted = _is_cancelled(plans.get(owned.plan)) or (pause is not None and pause.released)
-            if owned.is_written and is_lifted:  # Its own lift is not on record, because the tuner was stopped.
+            # The tuner has lifted the cordon, but was stopped before it recorded this.
+            if owned.is_written and is_lifted:
                 return None, None
             if owned.is_written:
                 return _relinquish(broker, found, owned, plans.get(owned.plan))
@@ -231,9 +232,9 @@ def _state(
     view: CordonView, decisions: list[CordonDecision], memory: CordonMemory, readable: Mapping[int, BrokerCordon]
 ) -> CordonState:
     settled = {d.broker for d in decisions if isinstance(d, HoldCordon) and d.reason in _SETTLED}
-    # Once its entries are removed, the plan goes on without the cordon.
+    # Once another tool has removed the entries, the plan continues without the cordon.
     settled |= {d.broker for d in decisions if isinstance(d, RelinquishCordon)}
-    # Kafka keeps the setting of a broker that is down, so the plan goes on to drain a broker that fails meanwhile.
+    # Kafka keeps the setting of a broker that is down, so the plan continues to drain a broker that fails meanwhile.
     settled |= {b for b, owned in memory.owned.items() if b not in readable and owned.directories and owned.is_written}
     return CordonState(
         cordoned=cordoned_brokers(readable),

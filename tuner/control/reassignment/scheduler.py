@@ -256,7 +256,7 @@ class _Queue:
         waits: partitions that have no next step at present.
         by_side: indices of all other partitions, by side that they copy through.
         sides: the sides of each of these partitions, by index.
-        first: the class of those of these partitions that go first, by index.
+        first: the class of each partition in ``sides`` that goes first (class 3 of the module docstring), by index.
         vacated_brokers: brokers from which a step removes a partition, except steps that wait for an offline broker.
     """
 

@@ -1,9 +1,9 @@
 """Audits the replication throttles of a cluster: finds the owner and the use of each rate and each throttled-replica list.
 
 A throttle serves moves if a partition that it holds back is being reassigned, and recovery if it holds back a replica that has left
-the ISR and catches up. It serves an absent replica if it will hold back a replica whose broker or disk is away: KIP-73 advises to
-set such a throttle before the broker starts. Any other throttle serves nothing: it slows no replica now, but would slow the next
-replica that catches up.
+the ISR and catches up. It serves an absent replica if it will hold back a replica whose broker or disk is down: KIP-73 advises to
+set a throttle before the broker starts. Any other throttle serves nothing: it slows no replica now, but would slow the next replica
+that catches up.
 """
 
 from __future__ import annotations
@@ -225,7 +225,7 @@ class _UseOfSides:
     def served_by_default(self, side: Side) -> Serves:
         """Returns what the cluster-wide default serves: the most important use among the brokers that use it.
 
-        The rate of a broker that is away cannot be read, so the broker is assumed to use the default.
+        The rate of a broker that is down cannot be read, so the broker is assumed to use the default.
         """
         with_default = {broker_side for broker_side, (_, source) in self._rates.items() if source is RateSource.DEFAULT}
         with_default |= self._awaiting - self._rates.keys()

@@ -32,7 +32,7 @@ _NEVER_MS = float("-inf")
 
 
 class MovesView:
-    """One observation, indexed by side and by destination. Answers are computed once, some only on request.
+    """One observation, indexed by side and by destination. Each value is computed once, some values only on request.
 
     Attributes:
         destinations: brokers that running moves copy onto.

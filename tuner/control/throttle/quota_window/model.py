@@ -1,18 +1,20 @@
-"""Models what a broker's replication quota has counted, and computes the rate with which a setpoint passes next.
+"""Models the bytes that a broker's replication quota has counted, and computes the rate to set so that a setpoint passes.
 
-Kafka compares the throttle's rate with a mean over eleven whole seconds and the one in progress (replication.quota.window.num = 11,
-KIP-73). So the next second lets through twelve times the rate, minus the bytes of the last eleven seconds. To let a setpoint
-through in the next second, the rate has to be
+Kafka compares the throttle's rate with a mean over eleven whole seconds and the second in progress (replication.quota.window.num =
+11, KIP-73). So in the next second, twelve times the rate may pass, minus the bytes of the last eleven seconds. The setpoint passes
+in the next second if the rate is
 
     rate = (Σ of the last 11 s + setpoint) ÷ 12
 
-Then a burst in the window does not silence the next seconds, and it does not come back when the window forgets it. If the window
-holds less than planned, the model treats the missing bytes as passed. A throttle passes a few per cent less than its rate, because
-a delayed follower fetches again half a second later. If the model compensated for these bytes, the rate would be changed again and
-again. The window itself cannot be read. The stream reports the bytes of each step (a few seconds) some seconds late, and the model
-replays the seconds since with the rates that were set.
+At this rate a burst in the window does not stop the traffic of the next seconds, and does not return when its seconds leave the
+window. If the window has fewer bytes than planned, the model treats the missing bytes as passed. A throttle passes a few per cent
+less than its rate, because a delayed follower fetches again half a second later. If the model compensated for these bytes, the rate
+would be changed again and again.
 
-Invariant: a measured step wins over the replay. A small difference is attributed to the seconds that most likely caused it
+The window itself cannot be read. The stream reports the bytes of each step (a few seconds) some seconds late. For the seconds since
+the newest step, the model computes ("replays") the bytes from the rates that were set.
+
+Invariant: a measured step has priority over the replay. A small difference is attributed to the seconds that most likely caused it
 (kalman_gain.py). A large difference has another cause than the throttle: the seconds of the step are scaled to the measured sum.
 
 Terms:
@@ -59,12 +61,12 @@ class QuotaSamples:
 
 
 def steady_window(now_ms: int, rate_bytes_per_s: float, passed_bytes_per_s: float | None = None) -> QuotaSamples:
-    """Returns the window of a side that has had this rate for long.
+    """Returns the window of a side that has had this rate for at least a whole window.
 
     Args:
         now_ms: the end of the newest second; epoch.
         rate_bytes_per_s: the throttle rate.
-        passed_bytes_per_s: what passed in each second; the whole rate if it is not known.
+        passed_bytes_per_s: the bytes that passed in each second; None: not known, so the whole rate is assumed.
     """
     full = (rate_bytes_per_s,) * SECONDS_KEPT
     passed = full if passed_bytes_per_s is None else (passed_bytes_per_s,) * SECONDS_KEPT
@@ -86,9 +88,9 @@ def advance(
         window: the previous window.
         now_ms: epoch.
         rate_bytes_per_s: the throttle rate that is set.
-        flow_bytes_per_s: what can arrive at most.
+        flow_bytes_per_s: the highest rate at which bytes can arrive.
         samples: how many whole seconds the quota remembers.
-        setpoint_bytes_per_s: what should pass in each of these seconds; the rate if None.
+        setpoint_bytes_per_s: the bytes that should pass in each of these seconds; None: the rate.
     """
     seconds, rates, setpoints, until_ms = window.seconds, window.rates, window.setpoints, window.until_ms
     # The same float object for every second saves memory: a large cluster keeps a hundred thousand seconds.
@@ -114,7 +116,7 @@ def correct(
         at_ms: the end of the step; epoch.
         step_s: length of the step.
         passed_bytes: measured bytes of the step.
-        flow_bytes_per_s: what can arrive at most.
+        flow_bytes_per_s: the highest rate at which bytes can arrive.
         samples: how many whole seconds the quota remembers.
     """
     step = _step_indices(window, at_ms, step_s, samples)
@@ -201,15 +203,16 @@ def rate_for_setpoint(
     """Returns the throttle rate (bytes/s) with which the setpoint passes in the next second.
 
     Args:
-        window: what the quota has counted.
-        setpoint_bytes_per_s: what should pass.
+        window: the bytes that the quota has counted.
+        setpoint_bytes_per_s: the bytes that should pass.
         samples: how many whole seconds the quota remembers.
-        compensation_range: how far the rate may differ from the planned rate, as a share of it, because the model has errors.
+        compensation_range: largest difference between the rate and the planned rate ÷ planned rate, because the model has errors.
     """
     samples = min(samples, SECONDS_KEPT)
     rate = (_sum_remembered(window.seconds, samples) + setpoint_bytes_per_s) / (samples + 1)
     planned = (_sum_remembered(window.setpoints, samples) + setpoint_bytes_per_s) / (samples + 1)
-    # With the second that the window forgets next: after a burst the other seconds have less, but nothing is missing.
+    # The second that leaves the window next is included: after a burst in this second, the other seconds have fewer bytes, but no
+    # bytes are missing.
     missing = max(0.0, sum(window.setpoints[-samples - 1 :]) - sum(window.seconds[-samples - 1 :]))
     rate = max(rate, min(planned, rate + missing / (samples + 1)))
     return min((1.0 + compensation_range) * planned, max((1.0 - compensation_range) * planned, rate))
@@ -240,13 +243,12 @@ def _replay_rest(
 
 
 def _sum_remembered(seconds: Sequence[float], samples: int) -> float:
-    """Returns the sum over the whole seconds that the quota remembers, or over the seconds that the model keeps if these are
-    fewer."""
+    """Returns the sum over the whole seconds that the quota remembers, at most over the seconds that the model keeps."""
     return sum(seconds[-samples:])
 
 
 def _bytes_that_pass(seconds: Sequence[float], rate_bytes_per_s: float, flow_bytes_per_s: float, samples: int) -> float:
-    """Returns what the next second lets through after ``seconds``."""
+    """Returns the bytes that pass in the next second after ``seconds``."""
     samples = min(samples, SECONDS_KEPT)
     room = rate_bytes_per_s * (samples + 1) - _sum_remembered(seconds, samples)
     return min(max(0.0, room), flow_bytes_per_s)

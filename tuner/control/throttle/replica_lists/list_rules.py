@@ -1,10 +1,10 @@
 """Decides which replicas to add to and remove from the throttled-replica lists, and at which rate each side starts.
 
-A throttle consists of two rates and two lists, and applies only to replicas on the lists. required.py says which replicas belong
-there. A rate without a list throttles nothing, so a side gets its rate first and its list entries after it.
+A throttle consists of two rates and two lists, and applies only to replicas on the lists. required.py computes which replicas
+belong there. A rate without a list throttles nothing, so a side gets its rate first and its list entries after it.
 
 The leader's list would also throttle a replica that fell out of sync, although producers depend on it and it is no part of the
-move. While such a replica catches up, its partition is off the leader's list; the adding replicas stay on the follower's list.
+move. While this replica catches up, its partition is not on the leader's list; the adding replicas stay on the follower's list.
 
 Invariant: every removed entry was added by the tuner, and every added entry belongs to a move in progress. A "*" lists all
 replicas.
@@ -197,7 +197,8 @@ def _start_rates(
     brokers = live.brokers - live.unreadable
     without_rate = {(broker, side) for broker in brokers for side in Side} - live.rates.keys()
     without_rate -= memory.externally_owned_until_ms.keys() | memory.missing_rates | view.ramping
-    # A list of another tool names recovering replicas there that nothing may hold back. Without a rate it has no effect.
+    # On these sides a list of another tool names recovering replicas that nothing may hold back. Without a rate the list has no
+    # effect.
     without_rate -= live.below_minimum_sides
     if not without_rate:
         return []
@@ -250,7 +251,7 @@ def _start_rate(
 
 
 def start_rate_bytes_per_s(side: BrokerSide, view: MovesView, copies: Copies) -> int:
-    """Returns the lowest rate that surely drains. Closed-loop control raises this rate later, so it does not harm clients."""
+    """Returns the lowest rate at which the move surely ends. It harms no client, and closed-loop control raises it later."""
     limits = view.limits_of(side)
     # Before any replica is listed, the steady-state replication through the throttle is not measured. It is calculated from the
     # write rate and the number of copies.
@@ -260,7 +261,7 @@ def start_rate_bytes_per_s(side: BrokerSide, view: MovesView, copies: Copies) ->
 
 
 def draining_rate_bytes_per_s(side: BrokerSide, view: MovesView, copies: Copies) -> int:
-    """Returns the rate below which the side surely does not drain; 0 without a fresh signal."""
+    """Returns the rate below which the move through the side surely never ends; 0 without a fresh signal."""
     factor = copies.fewest if side[1] is Side.LEADER else 1
     draining = _DRAIN_OVER_STEADY_STATE * factor * (_write_bytes_per_s(side, view) or 0.0)
     return round(min(view.limits_of(side).rate_bytes_per_s_max, draining))

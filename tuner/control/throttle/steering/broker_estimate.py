@@ -176,8 +176,13 @@ def update_estimate(
 
 
 class _Use(NamedTuple):
-    """The utilisation of one direction in the newest step: by all bytes, without catch-up bytes, and with a full throttle; 0: not
-    known."""
+    """The utilisation of one direction in the newest step; 0: not known.
+
+    Attributes:
+        used_ratio: by all bytes.
+        load_ratio: by all bytes except catch-up.
+        throttle_ratio: by the load and a throttle in full use.
+    """
 
     used_ratio: float
     load_ratio: float
