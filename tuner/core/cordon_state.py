@@ -1,4 +1,6 @@
-"""What the executor of plans knows of cordons (KIP-1066): which brokers take no replicas, and which plans wait for a cordon."""
+"""Defines the cordons (KIP-1066) as the executor of plans needs them: brokers that take no replicas, and plans that wait for a
+cordon.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ class CordonState:
     """The cordons at the newest reading.
 
     Attributes:
-        cordoned: brokers that take no new replicas, whoever cordoned them.
+        cordoned: brokers that take no new replicas, cordoned by any tool.
         settled: the ids of the plans whose cordons are in place.
         waits: why an ordered cordon is not in place yet, by broker.
     """

@@ -1,4 +1,4 @@
-"""The notice that a tuner runs dry: the reason, and how to let it act."""
+"""Writes the notice that the tuner only decides and changes nothing (dry run): the reason, and how to let it act."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ class Freshness(StrEnum):
 
 
 def age_s(signal: Signal, now_ms: int) -> float:
-    """Returns the age of the newest sample in the signal; 0 for a sample from a clock that is ahead of ours."""
+    """Returns the age of the newest sample in the signal; 0 for a sample from a clock that is ahead of the tuner's clock."""
     return max(0.0, (now_ms - signal.sampled_at_ms) / 1000)
 
 

@@ -1,6 +1,6 @@
 """Defines the world of a simulation: brokers, partitions, load, disturbances, and the delay and loss of signals.
 
-Two runs of the same world and policy are equal byte for byte: everything random is drawn from the world's seed. A run prints
+Two runs of the same world and policy are equal byte for byte, because all random values come from the world's seed. A run prints
 ``describe`` first, so that its result can be repeated.
 """
 

@@ -1,5 +1,4 @@
-"""Decides how `rheostat quotas measure` sets the metering quota, which lets Kafka count the mutations of tenants for a bounded
-time.
+"""Decides how `rheostat quotas measure` sets the metering quota, with which Kafka counts the mutations of tenants for a while.
 
 It is the metering quota of ``tuner.mutation_quota.measure`` (metering_quota.py), for an operator who wants to see the rates first.
 Its value differs from that quota by a mark, so that a leftover is recognized, and no quota of another tool is removed by mistake.

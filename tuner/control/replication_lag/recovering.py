@@ -1,9 +1,9 @@
 """Finds the brokers whose lag is that of a recovery, and therefore no fault.
 
 Kafka measures the lag of a replica only after it has left the ISR. So a lag that grows because of a fault, and the lag of a broker
-that was away, both belong to replicas that are out of sync. The lag is that of a recovery if one of these conditions is met:
+that was down, both belong to replicas that are out of sync. The lag is that of a recovery if one of these conditions is met:
 
-- It falls: the replicas catch up, whatever the reason was.
+- It falls: the replicas catch up, for any reason.
 - rheostat itself throttles the recovery. Then the lag may grow for a while.
 - The broker has just returned. Its fetchers begin one after the other, so the lag that Kafka knows rises at first.
 

@@ -36,5 +36,5 @@ class DeltaMapping(dict[K, V]):
 
 
 def added_since(before: Mapping[K, V], after: Mapping[K, V]) -> Mapping[K, V] | None:
-    """Returns the entries that ``after`` adds to ``before``; None if only a comparison can tell."""
+    """Returns the entries that ``after`` adds to ``before``; None: not known without a comparison of all entries."""
     return after.since(before) if isinstance(after, DeltaMapping) else None

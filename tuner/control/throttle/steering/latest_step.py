@@ -3,8 +3,8 @@
 A step is the interval between two samples. A window of five steps that advances by one drops the oldest step and gains the newest.
 The sum of the window minus the four remembered steps is the newest step, which is half a window younger than the mean.
 
-An error in the first remembered steps would come back with every window. So this module is only for signals without a step
-of their own: request times, and streams that do not report steps.
+An error in the first remembered steps would return with every window. So this module is only for signals without a step of their
+own: request times, and streams that do not report steps.
 
 Invariant: a step is never negative, and a constant mean yields steps equal to that mean.
 """
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from tuner.core.value import value
 
-# Each remembered step is drawn 3 % towards the mean, so that an error in the first window fades.
+# Each remembered step is moved 3 % towards the mean, so that an error in the first window fades.
 _STEP_RETENTION = 0.97
 
 

@@ -1,7 +1,7 @@
 """Adds the bytes of recovering replicas to the catch-up bytes of a broker.
 
 Kafka's reassignment metrics count the replicas that a reassignment adds, and not those that recover. Without this correction the
-control law would take a recovery for load of clients, and would leave it less and less.
+control law would treat the bytes of a recovery as client load, and would give the recovery less and less bandwidth.
 """
 
 from __future__ import annotations
