@@ -252,7 +252,7 @@ def make_dashboard(
     Args:
         uid: part of every link and bookmark, so it never changes.
         view: the view of the status page that shows the same subject.
-        days: the time range that is shown at first; None: one hour.
+        days: the time range that is shown at first; None means one hour.
     """
     board = (
         build.Dashboard(f"rheostat / {title}")
@@ -324,7 +324,7 @@ def _annotations(step_s: int | None = None) -> list[build.AnnotationQuery]:
     """Returns the vertical lines in every panel.
 
     Args:
-        step_s: of both queries; None: short steps, for a time range of hours.
+        step_s: of both queries; None means short steps, for a time range of hours.
     """
     changes = decided(TunerMetric.DECISIONS, CHANGES, f"{step_s}s" if step_s is not None else "1m")
     paused = f'{TunerMetric.PAUSED.name}{{cluster="$cluster"}}'

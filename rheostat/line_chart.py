@@ -96,7 +96,7 @@ def svg(
         time_label: the label of the time axis.
         marks: events within the time axis, in order.
         caption: what the reader sees, in sentences; it stands below the panels.
-        film: sentences in order of time; the lines then appear one second after the other. Empty: the picture does not move.
+        film: sentences in order of time; the lines then appear one second after the other. Empty if the picture does not move.
     """
     begin_s, end_s = (times_s[0], times_s[-1]) if len(times_s) else (0.0, 0.0)
     span_s = max(end_s - begin_s, 1.0)
@@ -202,7 +202,7 @@ def _panel(panel: Panel, top: float, x_of: Callable[[float], float], times_s: Se
 def _path(line: Line, times_s: Sequence[float], x_of: Callable[[float], float], y_of: Callable[[float], float]) -> str:
     """Returns the line as commands of an SVG path; a value that is not finite interrupts the line."""
     parts: list[str] = []
-    y_before: float | None = None  # None: a gap before this value.
+    y_before: float | None = None  # None means a gap before this value.
     for value, at_s in zip(line.values, times_s, strict=True):
         if not math.isfinite(value):
             y_before = None

@@ -84,7 +84,7 @@ def _sorted(tuners: Iterable[TunerPresence]) -> tuple[TunerPresence, ...]:
 
 
 def active_tuner(tuners: Iterable[TunerPresence]) -> TunerPresence | None:
-    """Returns the active tuner; None: no tuner is active. If two report as active, the one that took over last is returned."""
+    """Returns the active tuner; None if no tuner is active. If two report as active, the one that took over last is returned."""
     active = [t for t in tuners if t.mode is TunerMode.ACTIVE]
     return max(active, key=lambda t: t.since_ms, default=None)
 
@@ -114,7 +114,7 @@ def _read(reader: KafkaConsumer, partition: TopicPartition, prefix: bytes, now_m
 
 
 def _reports(reader: KafkaConsumer, partition: TopicPartition, prefix: bytes) -> dict[bytes, TunerPresence | None]:
-    """Polls once, and returns the reports by key; None: the tuner has ended, or its report cannot be read."""
+    """Polls once, and returns the reports by key; None if the tuner has ended, or its report cannot be read."""
     return {
         record.key: presence_or_none(record.value, record.timestamp)
         for record in reader.poll(timeout_ms=_POLL_MS).get(partition, ())

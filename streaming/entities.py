@@ -52,7 +52,7 @@ def entities(
         every_ms: the source's scrape interval.
         kafka: id of the Kafka cluster with the topics; two clusters may use the same topic name.
         extra_delay_ms: how long the watermark waits for the slowest source, in addition to the watermark delay.
-        reject_slots: slots in the state for refused records, per partition; None: no limit, for batches, which have no state. The
+        reject_slots: slots in the state for refused records, per partition; None means no limit, because a batch has no state. The
             slot is the offset modulo this number. Offsets in a batch are consecutive, so two refused records share a slot only if
             the batch has more records of one partition than slots.
     """

@@ -61,7 +61,7 @@ def serve(
 
     Args:
         token: bearer token that other machines must send for the metrics; this machine needs none.
-        heartbeat: of the work of this process; None: there are no health checks.
+        heartbeat: of the work of this process; None if there are no health checks.
 
     Raises:
         OSError: the server cannot listen on the address.

@@ -89,7 +89,7 @@ class ProgressListener:
         history: called after each job that has made periods of the history, and when a pass over it fails; in another thread.
         java: called for each line that Spark's JVM prints, in another thread.
         alive: called about every second while the query runs and Spark's JVM answers, or the stream waits for the lease, and before
-            the query is restarted: what the stream does (None: as before), and whether it is ready.
+            the query is restarted: what the stream does (None means no change), and whether it is ready.
     """
 
     progress: Callable[[BatchValues], None] = _ignore
@@ -342,7 +342,7 @@ class _QueryMonitor:
         """
         Args:
             reached: set as soon as Kafka has answered in this process.
-            has_executor: returns whether an executor is connected; None: the session is local.
+            has_executor: returns whether an executor is connected; None if the session is local.
         """
         self._stop = stop
         self._has_executor = has_executor

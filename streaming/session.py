@@ -179,7 +179,7 @@ class SparkOptions:
     cores: int  # Threads, over all executors.
     driver_memory_mb: int = 1024
     shuffle_partitions: int = 1  # A query with a checkpoint keeps the number that it was first started with.
-    cluster: SparkCluster | None = None  # None: a local session.
+    cluster: SparkCluster | None = None  # None means a local session.
     spark_conf: Mapping[str, str] = field(default_factory=dict)  # The operator's own settings.
     compiler: Compiler = "quick"
     class_archive: ClassArchive | None = None

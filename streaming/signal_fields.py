@@ -10,7 +10,7 @@ from streaming.shared.contract import MUTATION_REFUSED_FROM_VERSION, Metric
 
 SMOOTHED = "_smoothed"  # Suffix of a mean rate from Cruise Control's reporter; used only if a broker has no counter.
 
-# Field → sample name and labels. Labels "": the sample without labels; a tuple: the sum over these; None: the sum over all
+# Field → sample name and labels. Labels "": the sample without labels; a tuple: the sum over these; None means the sum over all
 # labels, or the largest value of a gauge.
 Labels = str | tuple[str, ...] | None
 FieldSamples = dict[str, tuple[str, Labels]]

@@ -91,8 +91,8 @@ class TunerHooks:
         process_metrics: metrics of the process itself.
         on_started: called once the HTTP server answers, with the health of the tuner.
         reloads: settings that change while the tuner runs.
-        threads: names threads that have ended by an exception; None: such threads are not reported.
-        plan_service: previews and records plans for the status page; None: the page refuses plans.
+        threads: names threads that have ended by an exception; None if such threads are not reported.
+        plan_service: previews and records plans for the status page; None if the page refuses plans.
     """
 
     process_metrics: Collector | None = None
@@ -171,7 +171,7 @@ def run_tuner(
     One tuner of a cluster holds the lease and acts; the others stand by. A tuner in a dry run needs no lease.
 
     Args:
-        metrics_kafka: the connection to the metrics cluster, which has signals, history and profiles; None: ``kafka``.
+        metrics_kafka: the connection to the metrics cluster, which has signals, history and profiles; None means ``kafka``.
         other_pages: name and status page of each other cluster.
 
     Raises:
@@ -283,7 +283,7 @@ def _run_term(process: _Process, current: _Settings, read_ahead: ReadAhead | Non
     """Takes over the journal and runs the controllers until the term ends.
 
     Args:
-        read_ahead: the part of the journal that this tuner read while it stood by; None: nothing was read.
+        read_ahead: the part of the journal that this tuner read while it stood by; None if nothing was read.
 
     Returns:
         Whether the whole journal was read, so that ``read_ahead`` is out of date.

@@ -24,7 +24,7 @@ def settings_now(settings: Settings, now_ms: int | None = None) -> Settings:
     """Returns the settings in force: those of the file, changed by the rules of the schedule that apply.
 
     Args:
-        now_ms: the time (epoch); None: the time of this machine.
+        now_ms: the time (epoch); None means the time of this machine.
     """
     if not settings.tuner.schedule:
         return settings

@@ -114,7 +114,7 @@ class Settings(BaseModel):
     tuner: TunerSettings = Field(description="what the tuner may do")
     learn: LearnSettings = Field(default_factory=LearnSettings, description="what is learned from the history")
     log: LogSettings = Field(default_factory=LogSettings, description="what the processes log")
-    _metrics_cluster: tuple[str, KafkaSettings] | None = PrivateAttr(default=None)  # None: the watched cluster.
+    _metrics_cluster: tuple[str, KafkaSettings] | None = PrivateAttr(default=None)  # None means the watched cluster.
     _other_pages: tuple[tuple[str, str], ...] = PrivateAttr(default=())
 
     @model_validator(mode="after")

@@ -139,7 +139,7 @@ class YamlFile:
 
 
 def _longest_prefix(values: Mapping[tuple[str, ...], V], at: Path) -> V | None:
-    """Returns the value of the path or, if it has none, of the nearest path around it; None: no path around it has a value."""
+    """Returns the value of the path or, if it has none, of the nearest path around it; None if no path around it has a value."""
     keys = tuple(map(str, at))
     prefixes = (keys[:length] for length in range(len(keys), 0, -1))
     return next((values[prefix] for prefix in prefixes if prefix in values), None)

@@ -43,7 +43,7 @@ def set_up_logs(stream: TextIO | None = None, level: LogLevel = "info", **fields
     """Configures structlog and the standard library's logging.
 
     Args:
-        stream: the output; None: stderr.
+        stream: the output; None means stderr.
         level: the lowest level that is shown.
         fields: fields of every JSON line, for example the cluster.
     """

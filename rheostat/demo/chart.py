@@ -15,7 +15,7 @@ def draw_rescue(recording: Recording, film: Sequence[Frame] = ()) -> str:
     """Returns the chart of a run as SVG text.
 
     Args:
-        film: the sentences of a film; empty: the chart does not move.
+        film: the sentences of a film; empty if the chart does not move.
     """
     seconds = len(recording.remaining_bytes)
     steady_state = rate_text(recording.steady_state_bytes_per_s)

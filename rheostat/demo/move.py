@@ -93,7 +93,7 @@ def _rate(configs: Mapping[str, ConfigValue] | ClusterError, side: Side) -> floa
 
 
 def _slope(points: list[tuple[float, int | None]]) -> float | None:
-    """Returns the change per second from the first to the last known value; None: fewer than two values are known."""
+    """Returns the change per second from the first to the last known value; None if fewer than two values are known."""
     known = [(at_s, value) for at_s, value in points if value is not None]
     if not known:
         return None

@@ -20,7 +20,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """One value for each second; None: not set, or not measured."""
+    """One value for each second; None if not set, or not measured."""
 
     write_bytes_per_s: float  # The producers' rate while the move stalls.
     steady_state_bytes_per_s: (
@@ -49,7 +49,7 @@ def make_recording(
     Args:
         samples: the observations of the move, in order.
         latencies_s: (when sent, latency) of the probe's records.
-        events: (when, name); None: it did not happen.
+        events: (when, name); None if it did not happen.
         began_s: where the recording begins.
         ended_s: where it ends.
     """

@@ -14,7 +14,7 @@ PHASES = ("before", "during", "after")
 
 @dataclass(slots=True)
 class DemoSummary:
-    """Figures of the run; None: not measured."""
+    """Figures of the run; None if not measured."""
 
     stalled_before_s: float | None = None  # From the start of the reassignment to the tuner's start.
     # Change of the remaining bytes in that time; positive: the move falls behind.

@@ -23,7 +23,7 @@ class Finding:
     Attributes:
         check: what was checked, such as "java".
         found: the state that the check has found.
-        do: what the operator should do; empty: nothing.
+        do: what the operator should do; empty means nothing.
     """
 
     check: str

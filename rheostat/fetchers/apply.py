@@ -56,7 +56,7 @@ class ResizeOutcome:
 
     Attributes:
         current: the value after the run.
-        why: why the change was not done as requested; None: it was done, and all brokers have reported the new value.
+        why: why the change was not done as requested; None if it was done, and all brokers have reported the new value.
         restored: the previous value is in force again.
     """
 

@@ -28,7 +28,7 @@ class FetcherChange:
     """The requested change.
 
     Attributes:
-        value: the new value of num.replica.fetchers; None: the best value of the report.
+        value: the new value of num.replica.fetchers; None means the best value of the report.
         observe_s: how long to watch the followers after each step.
         yes: do not ask for confirmation.
     """

@@ -46,8 +46,8 @@ def run_fetchers(
 
     Args:
         by_partitions: the load of a thread is a number of partitions, not a rate.
-        measure_s: how long to watch the logs for write rates; 0: take the rates from the signals.
-        thread_bytes_per_s_max: the highest rate of one thread; None: not known.
+        measure_s: how long to watch the logs for write rates; 0 means that the rates come from the signals.
+        thread_bytes_per_s_max: the highest rate of one thread; None if not known.
         plot: the file for a heat map.
     """
     tune_gc()

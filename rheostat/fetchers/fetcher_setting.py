@@ -38,7 +38,7 @@ class LiveFetcherSetting:
         return settings
 
     def read_default(self) -> int | None:
-        """Returns the cluster's default; None: it is not set."""
+        """Returns the cluster's default; None if it is not set."""
         value = self._client.default_config(NUM_REPLICA_FETCHERS)
         return None if value is None else int(value)
 

@@ -35,7 +35,7 @@ class ThreadRow(NamedTuple):
     Attributes:
         partitions: all partitions of the thread, the one with the most writes first.
         written_bytes_per_s: what the thread has to copy.
-        copied_bytes_per_s, lag_bytes: None: the follower does not answer.
+        copied_bytes_per_s, lag_bytes: None if the follower does not answer.
         out_of_sync: replicas of the thread that are not in the ISR.
     """
 
@@ -62,7 +62,7 @@ class LiveThreads:
 
     Attributes:
         rows: the threads, the one with the largest lag first.
-        worst_collision: the thread whose busy partitions another number of threads would separate; None: there is none.
+        worst_collision: the thread whose busy partitions another number of threads would separate; None if there is none.
     """
 
     window_s: float
@@ -127,7 +127,7 @@ def analyse_threads(
     Args:
         source: where the figures are from, as text for the operator.
         fetchers: num.replica.fetchers of each broker that is alive; followers on other brokers are left out.
-        thread_bytes_per_s_max: the highest rate of one thread; None: not known.
+        thread_bytes_per_s_max: the highest rate of one thread; None if not known.
     """
     led = [state for state in states if state.leader >= 0]
     written = {_key(s): logs.growth_bytes_per_s(s.leader, _key(s)) or 0.0 for s in led}

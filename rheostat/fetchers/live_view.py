@@ -24,8 +24,8 @@ def render(threads: LiveThreads | None, problem: str | None) -> Group:
     """Returns one screen.
 
     Args:
-        threads: None: rates need a second sample.
-        problem: why the screen may be outdated; None: the screen is current.
+        threads: None if rates need a second sample.
+        problem: why the screen may be outdated; None if the screen is current.
     """
     parts: list[RenderableType] = []
     if threads is None:

@@ -81,7 +81,7 @@ def analyse_fetchers(
     Args:
         fetchers: num.replica.fetchers of each broker that is alive; followers on other brokers are left out.
         by_writes: the loads of the partitions are bytes/s.
-        thread_bytes_per_s_max: the highest rate of one thread; None: not known.
+        thread_bytes_per_s_max: the highest rate of one thread; None if not known.
     """
     by_pair = {
         (follower, leader): replicas

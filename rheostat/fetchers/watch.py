@@ -71,7 +71,7 @@ def watch(
     Args:
         as_json: print one JSON object in each line instead.
         window_s: the time over which rates are measured.
-        thread_bytes_per_s_max: the highest rate of one thread; None: not known.
+        thread_bytes_per_s_max: the highest rate of one thread; None if not known.
 
     Raises:
         UnreachableError: the cluster does not answer at the start.

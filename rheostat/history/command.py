@@ -28,8 +28,8 @@ def run_history(config: Path, since_s: float, brokers: Collection[int], *, as_js
     """Shows the history of the last ``since_s`` seconds, and returns exit code 1 if there is none.
 
     Args:
-        brokers: the brokers to show; empty: all.
-        plot: where to draw the history; None: nowhere.
+        brokers: the brokers to show; empty means all.
+        plot: where to draw the history; None means nowhere.
     """
     if plot is not None:
         check_plot_path(plot)

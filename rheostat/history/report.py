@@ -82,7 +82,7 @@ def build_report(
 
     Args:
         periods: in order of time.
-        brokers: the brokers to show; empty: all.
+        brokers: the brokers to show; empty means all.
     """
     shown = [
         replace(period, brokers=tuple(b for b in period.brokers if not brokers or b.broker in brokers))

@@ -28,7 +28,7 @@ class RepairRecord:
     """A record to write.
 
     Attributes:
-        value: None: a tombstone, which deletes the key.
+        value: None means a tombstone, which deletes the key.
         is_tuner_record: only tuners write such records; the repair must not write the record while a tuner is active.
         text: what the record does, for the operator.
     """

@@ -55,8 +55,8 @@ class LabSpec:
         java_options: options of every node's JVM.
         places: address of each node that does not listen on the loopback interface.
         log_dir_count: number of log directories of each broker.
-        folder: parent of the lab's folder; None: the folder for temporary files.
-        kafka: the version of Kafka that the nodes run, such as 3.9 or 3.9.2; None: the version of conf/jvm/ivy.xml.
+        folder: parent of the lab's folder; None means the folder for temporary files.
+        kafka: the version of Kafka that the nodes run, such as 3.9 or 3.9.2; None means the version of conf/jvm/ivy.xml.
         plugins: jars that the nodes load besides Kafka's.
     """
 
@@ -259,7 +259,7 @@ class Lab:
         """Starts a node that has ended, with the same data and ports. Only the main thread may call it, because of ``spawn``.
 
         Args:
-            kafka: the version of Kafka that the node runs from now on, as in a rolling upgrade; None: that of the lab.
+            kafka: the version of Kafka that the node runs from now on, as in a rolling upgrade; None means the version of the lab.
         """
         artifacts = self.node_artifacts
         if kafka is not None:

@@ -79,7 +79,7 @@ def _read_samples(reader: KafkaConsumer, topic: str, cluster: str) -> Histories:
 
 
 def _last_timestamp_ms(reader: KafkaConsumer, partition: TopicPartition, end_offset: int) -> int | None:
-    """Returns the timestamp of the last record; None: the partition has none, or did not answer in time."""
+    """Returns the timestamp of the last record; None if the partition has none, or did not answer in time."""
     if end_offset <= 0:
         return None
     # Without the pause the poll might return a record of another partition.

@@ -41,7 +41,7 @@ class LimitOverrides:
             raise BadInputError(f"--preset: expected one of {', '.join(PRESETS)}, found {self.preset!r}")
 
     def apply_to(self, settings: LimitsSettings) -> PartitionLimits | None:
-        """Returns the limits that apply; None: neither options nor settings set any.
+        """Returns the limits that apply; None if neither options nor settings set any.
 
         Each number comes from its own option, else from the preset on the command line, else from the settings.
 

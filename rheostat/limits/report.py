@@ -25,12 +25,12 @@ class Fill(StrEnum):
 class BrokerLimitRow:
     """Partitions and limit of one broker or of the cluster."""
 
-    broker: int | None  # None: the cluster.
+    broker: int | None  # None means the cluster.
     partitions: int
     limit: int
     alive: bool = True
     rack: str | None = None
-    forecast: FillForecast | None = None  # None: not requested, or the broker has no history.
+    forecast: FillForecast | None = None  # None if not requested, or the broker has no history.
 
     @property
     def headroom(self) -> int:
@@ -79,13 +79,13 @@ def build_report(
     Args:
         racks: rack of each broker that is alive.
         are_set: an operator set the limits; False: the limits are a recommendation.
-        histories: for each broker, times in seconds and partition counts; None: no forecast is requested.
+        histories: for each broker, times in seconds and partition counts; None if no forecast is requested.
         missing_reason: why there are no histories.
     """
     alive_histories = {broker: history for broker, history in (histories or {}).items() if broker in racks}
 
     def forecast_for(broker: int | None) -> FillForecast | None:
-        """Returns when the broker (None: the cluster) reaches its limit; None: there is no history."""
+        """Returns when the broker (None means the whole cluster) reaches its limit; None if there is no history."""
         history = sum_histories(alive_histories) if broker is None else alive_histories.get(broker)
         if not history:
             return None

@@ -18,7 +18,7 @@ def raised_rates(current: Mapping[BrokerSide, int | None], ordered: Mapping[Brok
     """Returns a line for each throttle that an override raises; empty if it raises none.
 
     Args:
-        current: the current throttle of each side (bytes/s); None: the side has no throttle, so any rate is a reduction.
+        current: the current throttle of each side (bytes/s); None if the side has no throttle, so any rate is a reduction.
         ordered: the rates of the override (bytes/s).
     """
     return [
@@ -36,7 +36,7 @@ def release_summary(
     Args:
         memory: the tuner's state: the throttles and the lists of throttled replicas that the tuner manages.
         quotas: the tuner's state for mutation quotas.
-        blocked: why the journal's state is incomplete; None: it is complete.
+        blocked: why the journal's state is incomplete; None if it is complete.
         cordoned: the brokers that rheostat has cordoned.
     """
     changes = [*_restored_settings(memory, quotas), *(f"broker {broker}: its cordon is lifted" for broker in cordoned)]

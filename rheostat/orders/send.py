@@ -135,7 +135,7 @@ def check_rate(settings: Settings, rate_bytes_per_s: float) -> int:
 
 
 def current_rates(settings: Settings, broker: int) -> dict[BrokerSide, int | None]:
-    """Returns both throttles of a broker (bytes/s); None: no throttle is set.
+    """Returns both throttles of a broker (bytes/s); None if no throttle is set.
 
     Raises:
         BadInputError: no such broker is alive.
@@ -189,9 +189,9 @@ class RecordedOrders(NamedTuple):
         quotas: the tuner's state for mutation quotas.
         log_dirs: the tuner's state for log directory throttles.
         cordons: the tuner's state for cordons.
-        holdings: the settings that tuners of this cluster name manage, in words; empty: they manage no settings.
+        holdings: the settings that tuners of this cluster name manage, in words; empty means they manage no settings.
         holdings_by_alias: the settings that tuners of other cluster names manage on this Kafka cluster, in words, by name.
-        blocked: why no tuner may become active with this journal, and what to do; None: a tuner may become active.
+        blocked: why no tuner may become active with this journal, and what to do; None if a tuner may become active.
     """
 
     orders: Orders = Orders()
@@ -209,7 +209,7 @@ def read_orders(settings: Settings, brokers: Collection[int] | None = None) -> R
 
     Args:
         brokers: the brokers that are alive: settings that other cluster names manage on brokers outside this list are left out.
-            None: nothing is left out.
+            None if nothing is left out.
 
     Raises:
         CommandError: the journal cannot be read.

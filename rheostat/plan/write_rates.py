@@ -32,7 +32,7 @@ def measure_write_rates(
     """Returns the write rate of each partition in bytes/s; it is 0 if the log shrinks (retention, compaction).
 
     Args:
-        measure_s: how long to watch the logs; 0: estimate from the signals instead.
+        measure_s: how long to watch the logs; 0 means that the rates are estimated from the signals.
 
     Raises:
         NoSignalsError: ``measure_s`` is 0, and the signals lack the rate of a broker.

@@ -58,7 +58,8 @@ def gather(settings: Settings, total_per_s: float | None = None) -> dict[str, An
     """Returns the whole report, as printed by ``--json``.
 
     Args:
-        total_per_s: the assumed total when showing which tenants would be held back; None: the calibrated or the estimated one.
+        total_per_s: the total rate for which the report shows which tenants it would hold back; None means the calibrated or the
+            estimated total rate.
 
     Raises:
         UnreachableError: no broker answers.
@@ -121,7 +122,7 @@ def evaluate_now(
     """Returns the decisions of one cycle, as the API shows them.
 
     Args:
-        create_p90_ms: topic-create latency; None: not measured, so its objective is left out.
+        create_p90_ms: topic-create latency; None if not measured, so its objective is left out.
         windows: quota windows in the brokers' settings; used unless the settings file of rheostat sets a window.
     """
     quota_settings = settings.tuner.mutation_quota

@@ -34,7 +34,7 @@ _SOURCE = {
 
 @dataclass(frozen=True, slots=True)
 class QuotaPlanOptions:
-    """The options of the command. None: the option is absent.
+    """The options of the command. None if the option is absent.
 
     Attributes:
         wait_s_max: longest acceptable wait of other requests.
@@ -79,7 +79,7 @@ class QuotaEstimate:
     Attributes:
         without_quota: the same creation without a quota.
         steady_busy_ratio: share of the time for which the controller is busy with the creation after the burst.
-        rate_per_s_max: highest quota at which no request waits longer than the option ``wait_s_max``; None: no quota
+        rate_per_s_max: highest quota at which no request waits longer than the option ``wait_s_max``; None means no quota
             achieves that, or the option is absent.
     """
 

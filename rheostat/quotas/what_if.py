@@ -31,7 +31,7 @@ class ChosenTotal:
 
 
 def choose_total(asked_per_s: float | None, orders: Orders, estimated_per_s: float | None) -> ChosenTotal | None:
-    """Returns the assumed total; None: none is known."""
+    """Returns the assumed total; None if none is known."""
     trial = orders.trials.get(QuotaTrialKind.CALIBRATE)
     if asked_per_s is not None:
         return ChosenTotal(asked_per_s, "option")
@@ -56,7 +56,7 @@ def what_if_json(
     """Returns the answer as one JSON object; ``rate_source`` is null if Kafka counts no tenant.
 
     Args:
-        all_clients: the rate of all clients together, which is also known if Kafka counts no tenant; None: not measured.
+        all_clients: the rate of all clients together, which is also known if Kafka counts no tenant; None if not measured.
     """
     return {
         "total_per_s": total.per_s,

@@ -35,7 +35,7 @@ class CheckResult:
     violations: tuple[str, ...]  # A plan with any violation is not submitted.
     notes: tuple[str, ...]
     bound: FluidBound  # The shortest possible time at the given rate, for any order of the steps.
-    expected_s: float | None = None  # Estimated duration; None: the plan never ends, or it is not throttled.
+    expected_s: float | None = None  # Estimated duration; None if the plan never ends, or it is not throttled.
     duration: tuple[str, ...] = ()  # Sentences on how much the plan copies and how long that takes.
 
 
@@ -54,10 +54,10 @@ def check_plan(
     """Returns the violations, the notes and the estimated duration of a plan.
 
     Args:
-        rate_bytes_per_s_max: highest rate of each side; None: the plan is not throttled.
+        rate_bytes_per_s_max: highest rate of each side; None if the plan is not throttled.
         limits: how many partitions the cluster and each broker may host (KIP-578).
         may_change_factor: the operator allows another number of replicas than now.
-        batch_limits: how many partitions may move at a time (KIP-435); None: unlimited.
+        batch_limits: how many partitions may move at a time (KIP-435); None means unlimited.
         active_plans: plans on record that have not ended.
         effective_leader_ratio: share of the rate that leaders get while the plan runs.
         has_objective: a latency objective may lower the rate.
@@ -230,7 +230,7 @@ def _full_disks(added_bytes: Mapping[int, float], cluster: PlanClusterState) -> 
     for broker, added in sorted(added_bytes.items()):
         disks = open_disks(broker, cluster)
         usable = _usable_bytes_max(disks)
-        _, total = _volume_bytes(disks)  # 0: the broker does not report its disks.
+        _, total = _volume_bytes(disks)  # 0 if the broker does not report its disks.
         if total and added > usable:
             texts.append(
                 f"broker {broker}: the plan copies {size_text(added)} to it, and its disks have {size_text(usable)} free; "

@@ -58,7 +58,7 @@ class ReassignRequest:
     standalone: bool = False
     as_json: bool = False
     throttle: PlanThrottle = field(default_factory=PlanThrottle)
-    at: str | None = None  # When the plan starts; None: at once.
+    at: str | None = None  # When the plan starts; None means at once.
     yes: bool = False
 
 

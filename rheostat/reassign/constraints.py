@@ -34,12 +34,12 @@ class PlanConstraints:
     Attributes:
         source: text that says where the limits come from, such as "the tuner on host-1".
         ceiling_bytes_per_s: highest rate for each broker and side.
-        highest_ceiling_bytes_per_s: the ceiling at the time at which the schedule permits most; None: there is no schedule.
+        highest_ceiling_bytes_per_s: the ceiling at the time at which the schedule permits most; None if there is no schedule.
         throttle: the throttle that the operator requested with the plan.
-        objective: the latency objective as text; None: no objective is set.
+        objective: the latency objective as text; None if no objective is set.
         effective_leader_ratio: share of the rate that leaders get while the plan still starts steps; above 0, at most 1.
-        tuner: the tuner that executes the plan; None: no tuner would execute the plan now.
-        no_executor: why no tuner would execute the plan, and what to do; None: a tuner would execute it.
+        tuner: the tuner that executes the plan; None if no tuner would execute the plan now.
+        no_executor: why no tuner would execute the plan, and what to do; None if a tuner would execute the plan.
         differences: sentences on values in this command's settings file that differ from the tuner's.
     """
 
@@ -55,7 +55,7 @@ class PlanConstraints:
 
     @property
     def rate_bytes_per_s(self) -> int | None:
-        """The highest rate of the plan for each broker and side; None: the plan is not throttled."""
+        """The highest rate of the plan for each broker and side; None if the plan is not throttled."""
         return plan_throttle_rate(self.throttle, self.ceiling_bytes_per_s)
 
 

@@ -26,8 +26,8 @@ class EmbeddedService:
     def __init__(self, config: Path | None, *, other_tuners: int | None) -> None:
         """
         Args:
-            config: the settings file of the processes; None: no process is started.
-            other_tuners: tuners that already run; if there are any, no process is started. None: not known.
+            config: the settings file of the processes; None if no process is started.
+            other_tuners: tuners that already run; if there are any, no process is started. None if not known.
         """
         self._supervisor: Supervisor | None = None
         self._log_file: TextIO | None = None

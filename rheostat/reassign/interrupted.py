@@ -19,7 +19,7 @@ def handle_interrupt(settings: Settings, plan_id: str, *, standalone: bool) -> i
         standalone: the tuner that executes the plan runs in this command and ends with the command.
 
     Returns:
-        The exit code; None: the command watches on, until the order is carried out or the ended plan is shown.
+        The exit code; None if the command watches on, until the order is carried out or the ended plan is shown.
     """
     answer = _ask(standalone) if sys.stdin.isatty() and sys.stderr.isatty() else "l"
     if answer not in ("p", "c"):

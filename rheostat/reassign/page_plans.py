@@ -110,7 +110,7 @@ def _preview(
 ) -> PlanPreview:
     """
     Args:
-        cluster: names the cluster in the command; None: the settings file has only one.
+        cluster: names the cluster in the command; None if the settings file has only one.
     """
     changes, result, report = prepared.changes, prepared.result, prepared.start.report
     count = len(changes.partitions)

@@ -35,7 +35,7 @@ class PlanClusterState:
     size_bytes: Mapping[TopicPartition, int]  # Bytes that a new replica of each partition of the plan copies.
     disks: Mapping[int, tuple[Disk, ...]]  # Log directories of each broker that reports them.
     write_bytes_per_s: Mapping[TopicPartition, float]
-    tuners: int | None  # Tuners that could execute the plan; None: not known.
+    tuners: int | None  # Tuners that could execute the plan; None if not known.
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     min_in_sync: Mapping[str, int] = field(default_factory=dict)  # By topic of the plan; 1 for a topic that is missing.
     cordons: Mapping[int, BrokerCordon] = field(default_factory=dict)
@@ -84,7 +84,7 @@ def read_cluster_state(
 
     Args:
         topics: topics of the plan.
-        measure_s: how long the logs are watched to measure write rates; 0: the rates come from the signals.
+        measure_s: how long the logs are watched to measure write rates; 0 means the rates come from the signals.
         notify: shows a line to the operator.
     """
     # The ids are read first. If a topic is deleted and created again during the later reads, the plan contains its old id, and the

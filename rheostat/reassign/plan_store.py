@@ -66,7 +66,7 @@ class StoredPlans:
         """Returns a plan.
 
         Args:
-            plan_id: None: the only active plan.
+            plan_id: None means the only active plan.
 
         Raises:
             BadInputError: there is no such plan, or several are active and no id is given.
@@ -218,11 +218,11 @@ def submit_plan(
     """Writes a new plan, and returns its head. The head is written last, because readers ignore parts without a head.
 
     Args:
-        throttle: requested with the plan; None: the ceiling of the tuner applies.
-        not_before_ms: when the plan starts (epoch); 0: at once.
+        throttle: requested with the plan; None if the ceiling of the tuner applies.
+        not_before_ms: when the plan starts (epoch); 0 means at once.
         cordon: the brokers that the tuner cordons before the first step.
-        expected_s: the estimated duration; None: not known.
-        by: who submits the plan; None: the user of this process.
+        expected_s: the estimated duration; None if not known.
+        by: who submits the plan; None means the user of this process.
 
     Raises:
         CommandError, UnreachableError: the plan was not recorded, or it is not known whether it was.

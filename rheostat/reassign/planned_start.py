@@ -31,8 +31,8 @@ class PlannedStart:
     """When a plan starts.
 
     Attributes:
-        not_before_ms: epoch; 0: at once.
-        report: the forecast; None: no time was given, nothing is copied, or the plan is not throttled.
+        not_before_ms: epoch; 0 means at once.
+        report: the forecast; None if no time was given, nothing is copied, or the plan is not throttled.
         lines: sentences for the operator.
     """
 
@@ -80,7 +80,7 @@ def read_planned_start(
     """Returns the start of a plan, with a forecast if one is possible.
 
     Args:
-        requested: None: at once, without a forecast.
+        requested: None means at once, without a forecast.
         result: has the estimated time of the plan. Under a constant load the forecast takes the same time.
 
     Raises:

@@ -27,7 +27,7 @@ class PlanOptions:
     """The operator's options for a plan.
 
     Attributes:
-        measure_s: how long the logs are watched to measure write rates; 0: the rates come from the signals.
+        measure_s: how long the logs are watched to measure write rates; 0 means the rates come from the signals.
         standalone: the command starts a tuner if no tuner is active.
     """
 
@@ -68,7 +68,7 @@ def prepare_plan(
     """Returns the checked plan with its forecast.
 
     Args:
-        requested_start: None: at once, without a forecast.
+        requested_start: None means at once, without a forecast.
         notify: shows a line to the operator.
 
     Raises:

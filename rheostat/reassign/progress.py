@@ -67,7 +67,7 @@ class PlanProgress:
 
     @property
     def eta_s(self) -> float | None:
-        """Seconds until the plan ends, as in `rheostat status`; None: not known yet, or the plan does not advance."""
+        """Seconds until the plan ends, as in `rheostat status`; None if not known yet, or the plan does not advance."""
         plans, moves = {self.plan.id: self.progress}, self.moves
         return expected_end(moves.signals, stalled=False, plans=plans, eta_ratios=moves.eta_ratios).eta_s
 
@@ -187,7 +187,7 @@ def as_record(progress: PlanProgress) -> dict[str, Any]:
 
 
 def limits_record(limits: BatchLimits) -> dict[str, int | None]:
-    """Returns the limits by their KIP-435 names; None: unlimited."""
+    """Returns the limits by their KIP-435 names; None means unlimited."""
     by_name = {
         "reassignment.max.concurrent.leader.movements": limits.leader_movements_max,
         "reassignment.max.concurrent.partition.movements": limits.partition_movements_max,

@@ -33,7 +33,7 @@ class ReplayRequest:
     """The options of the command.
 
     Attributes:
-        from_text: the start of the range; None: the last hour, or the whole journal file.
+        from_text: the start of the range; None means the last hour, or the whole journal file.
         tuner_settings: a file with settings to decide with instead of the recorded ones.
     """
 

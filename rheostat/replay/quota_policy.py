@@ -55,7 +55,7 @@ def merge_section(section: Any, recorded: MutationPolicy | None) -> Any:
 
 
 def policy_of(settings: TunerSettings, keys: set[str], recorded: MutationPolicy | None) -> MutationPolicy | None:
-    """Returns the policy to replay with; None: mutation quotas are not managed.
+    """Returns the policy to replay with; None if mutation quotas are not managed.
 
     Args:
         settings: the `--tuner-settings` file, completed with the recorded values.

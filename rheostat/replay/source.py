@@ -119,7 +119,7 @@ def _read(
     """Yields the records of one cluster, each with the broker's timestamp.
 
     Args:
-        since_ms: only records from this time on; None: only the last ``back`` offsets.
+        since_ms: only records from this time on; None means only the last ``back`` offsets.
     """
     for record in read_inputs(reader, topic, since_ms, back=back):
         if record.key == cluster.encode() and record.value is not None:

@@ -34,7 +34,7 @@ class PartReport:
     is_ready: bool = False
     is_reloading: bool = False
     status: str = "starting"
-    pinged_s: float | None = None  # When its last ping came; None: it has sent none.
+    pinged_s: float | None = None  # When its last ping came; None if it has sent none.
 
 
 class PartReports:

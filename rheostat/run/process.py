@@ -58,7 +58,7 @@ def spawn(
     """Starts a child in its own session, with its output in ``log``; ``nice`` as in nice(1).
 
     Args:
-        environ: the environment of the child; None: that of this process.
+        environ: the environment of the child; None means the environment of this process.
 
     Only the main thread may call this, because the kernel kills the child when the thread that started it ends.
     """

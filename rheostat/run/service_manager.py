@@ -29,8 +29,8 @@ class ServiceManager:
     def __init__(self, address: str | None = None, watchdog_s: float | None = None) -> None:
         """
         Args:
-            address: a path, or ``@`` and the name of an abstract socket; None: there is no service manager.
-            watchdog_s: the service manager ends this process if no ping comes for this time; None: it needs no pings.
+            address: a path, or ``@`` and the name of an abstract socket; None if there is no service manager.
+            watchdog_s: the service manager ends this process if no ping comes for this time; None if it needs no pings.
         """
         self.watchdog_s = watchdog_s
         self._address = None

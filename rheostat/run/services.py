@@ -180,9 +180,9 @@ def run_tune(
     """Runs the tuner until ``stop`` is set.
 
     Args:
-        watch: watches the settings file; None: no file is watched or reloaded.
-        threads: reports threads that end because of an error; None: they are not reported.
-        manager: the service manager that started this process; None: there is none.
+        watch: watches the settings file; None if no file is watched or reloaded.
+        threads: reports threads that end because of an error; None if they are not reported.
+        manager: the service manager that started this process; None if there is none.
     """
     from rheostat.reassign.page_service import PagePlanService
     from tuner.api.auth import CredentialsError

@@ -50,7 +50,7 @@ class Child:
     name: str
     command: Sequence[str]
     nice: int = 0
-    process: subprocess.Popen[bytes] | None = None  # None: it does not run now.
+    process: subprocess.Popen[bytes] | None = None  # None if it does not run now.
     started_s: float = 0.0  # When it was last started.
     backoff_s: float = BACKOFF_S_MIN  # The delay of the next restart.
     backoff_s_max: float = BACKOFF_S_MAX
@@ -72,7 +72,7 @@ class Supervisor:
     ) -> None:
         """
         Args:
-            reports: receives the reports of the parts; None: the parts report to no process, and a part that hangs stays.
+            reports: receives the reports of the parts; None if the parts report to no process, and a part that hangs stays.
         """
         self.children = list(children)
         self._reports = reports

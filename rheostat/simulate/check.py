@@ -164,7 +164,7 @@ def _find_duplicates(at: Path, values: Sequence[object], kind: str, key: str | N
 
     Args:
         kind: what the values are, for the message.
-        key: the key of the value in each item of the list; None: the items are the values.
+        key: the key of the value in each item of the list; None if the items are the values.
     """
     for i, value in enumerate(values):
         if value in values[:i]:

@@ -85,9 +85,9 @@ class StatusEvaluator:
         """Returns a status snapshot of the current measurements.
 
         Args:
-            memory: the tuner's state; None: unknown.
+            memory: the tuner's state; None if unknown.
             plan_moves: the moves of rheostat's own plans.
-            rate_bytes_per_s_max: the running tuner's maximum rate; None: the maximum rate in the settings.
+            rate_bytes_per_s_max: the running tuner's maximum rate; None means the maximum rate in the settings.
             stalled_since_ms: destinations that the tuner calls stalled, with the latest possible start of the stall (epoch ms).
         """
         if rate_bytes_per_s_max is not None:

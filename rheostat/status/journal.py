@@ -45,7 +45,7 @@ class JournalState(NamedTuple):
         entries: the newest entries by ring, oldest first.
         orders: the newest operator orders.
         plans: all recorded plans; empty if the journal was not read completely.
-        memory: the tuner's state; None: unknown.
+        memory: the tuner's state; None if unknown.
         log_dirs: the log directory throttles that the tuner manages.
         cordons: the cordons that the tuner manages.
         unreadable: a text for each valid record that this version cannot read.

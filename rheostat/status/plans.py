@@ -40,7 +40,7 @@ class PlansPane:
         """Returns the lines of the pane.
 
         Args:
-            plans: all recorded plans; None: unknown.
+            plans: all recorded plans; None if unknown.
         """
         began_s = self._monotonic()
         if began_s >= self._due_s:

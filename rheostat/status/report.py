@@ -153,7 +153,7 @@ def status_json(
     """Returns the status as JSON values, with the keys of ``rheostat status --json``.
 
     Args:
-        evaluator: keeps state between calls; None: this is the only call.
+        evaluator: keeps state between calls; None if this is the only call.
     """
     schedule = find_period(settings.tuner, now_ms) if settings.tuner.schedule else None
     evaluator = evaluator or StatusEvaluator(settings)

@@ -62,9 +62,9 @@ def render_screen(
 
     Args:
         history: the rates of the last minute.
-        trouble: why the screen may be outdated; None: the screen is current.
+        trouble: why the screen may be outdated; None if the screen is current.
         plans: sentences about the plans.
-        tenants: the report of ``rheostat quotas --json``; None: rheostat manages no quotas.
+        tenants: the report of ``rheostat quotas --json``; None if rheostat manages no quotas.
     """
     parts: list[RenderableType] = []
     if status is not None:

@@ -28,7 +28,7 @@ class Removal:
     """The result for one throttle.
 
     Attributes:
-        failure: why the setting is still there; None: the setting is removed, and a broker confirms that.
+        failure: why the setting is still there; None if the setting is removed, and a broker confirms that.
     """
 
     row: AuditRow
@@ -55,7 +55,7 @@ def clear_throttles(
 
 
 def _remove(row: AuditRow, seen: ThrottleSettings, throttles: Throttles, client: DefaultConfigClient) -> Failure | None:
-    """Removes one setting. Returns why it is not removed; None: it is removed."""
+    """Removes one setting. Returns why it is not removed; None if it is removed."""
     try:
         if row.side is None:
             return _remove_log_dir_rate(client, row)

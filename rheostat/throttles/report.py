@@ -41,16 +41,16 @@ class AuditRow:
 
     Attributes:
         setting: Kafka's name of the setting.
-        broker: the broker of a rate; None: a list, or the cluster-wide default.
+        broker: the broker of a rate; None for a list, or for the cluster-wide default.
         topic: the topic of a list.
-        side: None: the limit of copies between log directories.
-        rate_bytes_per_s: None: a list.
-        replicas: the number of listed replicas; None: a rate, or a list of all replicas ("*").
+        side: None means the limit of copies between log directories.
+        rate_bytes_per_s: None for a list.
+        replicas: the number of listed replicas; None for a rate, or for a list of all replicas ("*").
         owner: the origin of its value: "rheostat", "operator" (an override), "other" (another tool or an operator), "broker file".
         serves: "moves", "recovery" (a replica that catches up), "absent" (a replica whose broker or disk is away) or "nothing".
-        since_ms: when the throttle was set or last changed, epoch ms; None: unknown.
+        since_ms: when the throttle was set or last changed, epoch ms; None if unknown.
         since_is_exact: False: the throttle is at least that old.
-        passing_bytes_per_s: the traffic that counts against a rate; None: not measured, or a list.
+        passing_bytes_per_s: the traffic that counts against a rate; None if not measured, or a list.
         removal: how to remove the throttle, or when it is removed.
     """
 
@@ -128,7 +128,7 @@ def _rate_row(
     traffic: Traffic,
     now_ms: int,
 ) -> AuditRow:
-    side = None if rate.broker is None else (rate.broker, rate.side)  # None: the cluster-wide default.
+    side = None if rate.broker is None else (rate.broker, rate.side)  # None means the cluster-wide default.
     owner, key = _rate_owner(rate, history.orders, now_ms), RATE_KEYS[rate.side]
     idle = history.memory.idle_rates_since.get(side) if side is not None else None
     idle_since_ms = idle.since_ms if idle is not None and idle.bytes_per_s == rate.bytes_per_s else None

@@ -56,7 +56,7 @@ class FullScan:
     def __init__(self, client: ClusterClient, finder: RecoveryFinder | None = None) -> None:
         """
         Args:
-            finder: is told about all partitions that a scan has read; None: there is no finder.
+            finder: is told about all partitions that a scan has read; None if there is no finder.
         """
         self._client = client
         self._finder = finder

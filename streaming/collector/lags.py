@@ -35,7 +35,7 @@ LEADER_LOGS_MAX = 50  # Partitions of the whole cluster whose leaders are asked 
 
 @dataclass(frozen=True, slots=True)
 class LeaderLog:
-    """The log of a partition's leader; None: unknown."""
+    """The log of a partition's leader; None if unknown."""
 
     end_offset: int | None = None
     size_bytes: int | None = None

@@ -118,7 +118,7 @@ class CollectorConnections:
     Attributes:
         rounds: read once per round.
         full_scan: for the full scan.
-        recovery: to find recovering replicas; None: they are not measured.
+        recovery: to find recovering replicas; None if they are not measured.
     """
 
     rounds: ClusterClient

@@ -70,7 +70,7 @@ class HistoryProgress:
         return replace(self, pending=tuple(p for p in self.pending if p.start_ms not in starts_ms))
 
     def next_job(self, over_ms: int, period_ms: int, *, smallest: bool = False) -> tuple[PendingPeriod, ...]:
-        """Returns the newest pending periods that end before ``over_ms``, as many as one job computes; empty: none is pending.
+        """Returns the newest pending periods that end before ``over_ms``, as many as one job computes; empty if none is pending.
 
         Args:
             smallest: return one period at most.

@@ -69,7 +69,7 @@ def entities(
         F.lit(whole),
         F.lit(kafka),
         _long(extra_delay_ms),
-        _long(reject_slots or 0),  # 0: no limit.
+        _long(reject_slots or 0),  # 0 means no limit.
     )
 
 

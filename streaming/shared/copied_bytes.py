@@ -23,7 +23,8 @@ class LocalLog:
     Attributes:
         start: its first offset.
         end: its end offset.
-        pending_upload: the first offset that is not in the remote storage yet; None: not known, or new replicas begin at ``start``.
+        pending_upload: the first offset that is not in the remote storage yet; None if that offset is not known, or if new replicas
+            begin at ``start``.
     """
 
     size_bytes: int
@@ -37,8 +38,8 @@ class FollowerLog:
     """The part of a tiered log that a follower has on its own disks.
 
     Attributes:
-        start: its first offset; None: not known.
-        end: its end offset; None: the follower has no log yet.
+        start: its first offset; None if not known.
+        end: its end offset; None if the follower has no log yet.
     """
 
     size_bytes: int = 0

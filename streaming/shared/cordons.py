@@ -26,8 +26,8 @@ class BrokerCordon:
     """The log directories of a broker, and the setting that cordons some of them.
 
     Attributes:
-        directories: all log directories, as the broker's own settings name them; empty: not known.
-        entries: the value of ``cordoned.log.dirs``, in order; empty: nothing is cordoned.
+        directories: all log directories, as the broker's own settings name them; empty if not known.
+        entries: the value of ``cordoned.log.dirs``, in order; empty if nothing is cordoned.
         source: where the value comes from; None: Kafka's default.
     """
 

@@ -28,7 +28,7 @@ class Heartbeat:
 
         Args:
             next_within_s: the next step comes within this time, even while Kafka does not answer.
-            status: a new line for the operator; None: the line stays.
+            status: a new line for the operator; None if the line stays.
             ready: from this step on the process does what it is there for.
         """
         self._step = (self._monotonic(), next_within_s)

@@ -143,7 +143,7 @@ def ensure_topics(client: ClusterClient, topics: Topics, names: Collection[str] 
     """Creates missing topics. Returns complaints about existing topics with wrong settings, each naming topic and setting.
 
     Args:
-        names: the topics that the caller uses (None: all). The caller needs no rights on other topics.
+        names: the topics that the caller uses (None means all). The caller needs no rights on other topics.
 
     Raises:
         ClusterError: the cluster is unreachable, or a right is missing.

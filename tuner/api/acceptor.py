@@ -80,7 +80,7 @@ class Acceptor:
             try:
                 accepted, address = await self._loop.sock_accept(self._listening)
             except OSError as error:
-                # accept(2) advises to retry, even if the error belongs to the connection and not to this machine.
+                # The manual page accept(2) advises a retry, because the connection may have caused the error and not this machine.
                 if error.errno in _OUT_OF_RESOURCES:
                     self._table.evict_one()
                     log.error(

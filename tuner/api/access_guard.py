@@ -65,8 +65,8 @@ class AccessGuard:
         request.state.caller = await self._caller(request, credentials)
 
     def find_reader(self, scope: Scope) -> ApiCaller | None:
-        """Returns the caller if it may read, else None. A wrong token is not counted here, but in ``read``, which gets the request
-        next."""
+        """Returns the caller if it may read, else None. Counts no wrong tokens: ``read`` gets the same request next, and counts
+        them."""
         headers = Headers(scope=scope)
         if not self.needs_token:
             return LOCAL_CALLER if _has_local_host_name(headers) else None
@@ -127,7 +127,7 @@ class AccessGuard:
             try:
                 caller = self._tokens.find(credentials.credentials)
             except UnknownKey:
-                # Not while the address has sent too many wrong tokens, as each wait holds a thread.
+                # Each wait holds a thread, so an address that has sent too many wrong tokens does not get one.
                 if self._wrong_tokens.wait_s(client_network(address)) > 0:
                     raise
                 await run_in_threadpool(self._tokens.await_new_keys)

@@ -27,7 +27,7 @@ from tuner.api.week_store import WeekStore
 
 JSON = "application/json"
 OtherPages = Sequence[tuple[str, str]]  # Name of a cluster, and address of the status page of its tuner.
-_HISTORY_MS = 5_000  # A cycle; a standby has none.
+_HISTORY_MS = 5_000  # About one cycle. A standby runs no cycles, so its answers expire by time.
 _YIELD_S_MAX = 0.1
 _POLL_S = 0.001
 
@@ -52,16 +52,16 @@ class ApiState:
     ) -> None:
         """
         Args:
-            plans: None: this tuner executes no plans.
-            mutations: None: this tuner reads no signals of controllers.
-            log_dirs: None: this tuner does not watch log directories.
-            lag: None: this tuner explains no lag.
-            weeks: None: this tuner reads no history.
-            cordons: None: this tuner does not watch cordons.
-            leadership: None: this tuner does not watch preferred leaders.
-            other_pages: of the other clusters that this installation serves.
-            journal: None: this tuner reads no journal for the page.
-            grafana_url: None: the page does not link to Grafana.
+            plans: None if this tuner executes no plans.
+            mutations: None if this tuner reads no signals of controllers.
+            log_dirs: None if this tuner does not watch log directories.
+            lag: None if this tuner explains no lag.
+            weeks: None if this tuner reads no history.
+            cordons: None if this tuner does not watch cordons.
+            leadership: None if this tuner does not watch preferred leaders.
+            other_pages: the status pages of the other clusters that this installation serves.
+            journal: None if this tuner reads no journal for the page.
+            grafana_url: None if the page does not link to Grafana.
         """
         self._other_clusters = [{"cluster": cluster, "page": page} for cluster, page in other_pages]
         self._grafana_url = grafana_url
@@ -148,11 +148,11 @@ class ApiState:
             self._is_building = False
 
     def history_stamp(self) -> object:
-        """Returns a stamp for answers from the history topic and the journal. They are at most five seconds old."""
+        """Returns a stamp for answers from the history topic and the journal. These answers are at most five seconds old."""
         return self.weeks.revision(), self.journal.revision(), self.observers.status.now_ms() // _HISTORY_MS
 
     def decisions_stamp(self) -> object:
-        """Returns a stamp for the answer about one decision. A later entry may be its outcome."""
+        """Returns a stamp for the answer about one decision. A later journal entry may be the outcome of the decision."""
         return self.observers.decisions.revision(), self.journal.revision()
 
     def mutations_json(self) -> dict[str, Any]:

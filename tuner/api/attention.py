@@ -16,7 +16,7 @@ class Concern(NamedTuple):
 
     Attributes:
         text: a sentence, in which backticks mark code.
-        address: the view that explains it; empty: this view does.
+        address: the view that explains the concern; empty if the present view explains it.
     """
 
     text: str

@@ -53,11 +53,11 @@ class TokenRefused(Exception):
 
 
 class UnknownKey(TokenRefused):
-    """The token names a key that is not known now. The provider may have a new key."""
+    """The token names a key that this tuner does not know. The provider may have added the key since the last fetch."""
 
 
 class NoRole(TokenRefused):
-    """The token is valid, and gives no role."""
+    """The token is valid, but gives its caller no role."""
 
 
 class TokenVerifier(Protocol):
@@ -129,7 +129,10 @@ def parse_tokens(text: str, file_name: str) -> tuple[Token, ...]:
 
 
 class Tokens:
-    """All known tokens: from the settings, from the tokens file, which is read again when it changes, and from a provider."""
+    """All known tokens: from the settings, from the tokens file, and from an OpenID Connect provider.
+
+    The tokens file is read again when it changes.
+    """
 
     def __init__(
         self,
@@ -141,8 +144,8 @@ class Tokens:
     ) -> None:
         """
         Args:
-            monotonic: None: the file is never read again.
-            verifier: checks the tokens of an OpenID Connect provider; None: there is no provider.
+            monotonic: None if the file is never read again.
+            verifier: checks the tokens of an OpenID Connect provider; None if there is no provider.
 
         Raises:
             CredentialsError: the file cannot be read, or a line of it is wrong.
@@ -173,7 +176,7 @@ class Tokens:
         """Returns the caller of a token; None if the token is unknown.
 
         Raises:
-            TokenRefused: the token is of the provider, and is not valid or gives no role.
+            TokenRefused: the OpenID Connect provider issued the token, but the token is not valid or gives no role.
         """
         caller = find_caller(presented, self._known())
         has_form_of_jwt = presented.count(".") == 2

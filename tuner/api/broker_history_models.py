@@ -23,7 +23,7 @@ class MeasuredBody(BaseModel):
 
 
 class RateLineBody(BaseModel):
-    """The throttle of one side: each rate holds until the next time."""
+    """The throttle of one side: each rate applies until the time of the next rate."""
 
     times_ms: list[int]
     bytes_per_s: list[int | None] = Field(description="null: no throttle, or not known")

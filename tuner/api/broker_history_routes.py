@@ -13,7 +13,7 @@ from tuner.api.broker_history_views import HistoryRange, broker_history_json, ti
 from tuner.api.orders_api import broker_fault
 from tuner.api.parameters import BrokerId
 
-# The first request starts the readers. Most histories are read within this time; the rest of a large one follows.
+# The first request starts the readers. Most histories are read within this time; a later request shows the rest of a longer one.
 _READ_S_MAX = 1.5
 
 FromMs = Annotated[int | None, Query(ge=0, le=2**53, description="epoch ms; by default a day before `to_ms`")]

@@ -11,7 +11,7 @@ from tuner.api.rate_lines import RatePoint
 from tuner.api.sentences import moment
 from tuner.api.week_store import HOUR_MS, HOURS, PERIOD_MS, SLOTS, WeekStore
 
-# Six columns of measurements and two lines: 50 kB at most.
+# With six columns of measurements and two lines, this many steps need at most 50 kB.
 MEASURED_STEPS_MAX = 336
 RATE_STEPS_MAX = 80
 _MARKS_MAX = 50
@@ -21,7 +21,7 @@ RANGE_MS_DEFAULT = 24 * HOUR_MS
 
 
 class HistoryRange(NamedTuple):
-    """A range of time, epoch."""
+    """A range of time, in epoch milliseconds."""
 
     from_ms: int
     to_ms: int

@@ -98,7 +98,8 @@ class OpenConnection:
         abort: closes the connection at once; set by the code that owns its socket.
         expire: called when the time of the phase is over. It closes the connection, with a response if one is possible, and
             returns whether the client was too slow. An idle client is not too slow.
-        unread_since_s: monotonic time at which the send buffer became full because the client does not read; None: it is not full.
+        unread_since_s: monotonic time at which the send buffer became full because the client does not read; None if the buffer has
+            room.
     """
 
     address: str
@@ -175,13 +176,13 @@ class ConnectionTable:
             self._closed_early[connection.address] += connection.expire()
 
     def take_closed_early(self) -> Counter[str]:
-        """Returns, by address, how many connections these limits have closed or refused since the last call."""
+        """Returns, by address, how many connections the table has closed or refused since the last call."""
         # The plus sign leaves out addresses with the count 0.
         closed, self._closed_early = +self._closed_early, Counter()
         return closed
 
     def _evict(self, candidates: list[OpenConnection]) -> bool:
-        """Closes the candidate that has waited longest for its client, from the address with the most connections."""
+        """Closes one candidate: of the address with the most connections, the candidate that has waited longest for its client."""
         waiting = [candidate for candidate in candidates if candidate.waits_for_client]
         if not waiting:
             return False

@@ -37,7 +37,7 @@ class CordonStatusStore:
         return [] if step is None else cordon_rows(step.brokers, step.memory)
 
     def snapshot(self) -> CordonStep | None:
-        """Returns the result of the newest cycle; None: there is none."""
+        """Returns the result of the newest cycle; None if there is none."""
         with self._lock:
             return self._step
 

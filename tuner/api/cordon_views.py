@@ -56,7 +56,7 @@ def count_by_owner(brokers: Mapping[int, BrokerCordon], memory: CordonMemory) ->
 
 
 def cordon_line(row: Mapping[str, Any]) -> str:
-    """Returns the sentence of a row."""
+    """Returns a sentence about the cordons of one broker, from its row of ``cordon_rows``."""
     return str(row["text"])
 
 

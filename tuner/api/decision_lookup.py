@@ -13,7 +13,7 @@ MISSING = "The journal has no decision with this id. It keeps the newest 100,000
 
 
 class FoundDecision(NamedTuple):
-    """A decision, or the sentence why it cannot be shown."""
+    """A decision, or a sentence that says why the decision cannot be shown."""
 
     row: EventRow | None
     reason: str | None
@@ -22,8 +22,8 @@ class FoundDecision(NamedTuple):
 def find_decision(state: ApiState, number: int) -> FoundDecision:
     """Returns the decision with this id. May wait for the journal.
 
-    The id of a decision is derived from its time. A row that begins earlier in the journal than in the memory of an earlier process
-    has another id, so a row is also found by the time of one of its acts.
+    The id of a decision is derived from the time of the first act in its row. A process that did not keep that first act in memory
+    gave the row a later id. Therefore a row is also found by the time of any of its acts.
     """
     store = state.observers.decisions
     if (row := store.row(number)) is not None:

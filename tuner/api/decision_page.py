@@ -18,7 +18,7 @@ from tuner.control.throttle.reason_thresholds import Threshold, thresholds
 # The range that the replay command covers, before and after the decision. The replay needs whole cycles.
 _REPLAY_MARGIN_MS = 60_000
 _INPUTS_MAX = 200
-_ACTS_MAX = 10  # Of an event with several throttles, so many have their thresholds on the page.
+_ACTS_MAX = 10  # The page shows the thresholds of at most this many throttles of one event.
 _INPUT_CHARACTERS_MAX = 2_000
 
 
@@ -40,7 +40,7 @@ def decision_values(
     """Returns the values of the decision's template.
 
     Args:
-        row: None: the decision cannot be shown, and ``missing`` says why.
+        row: None if the decision cannot be shown, and ``missing`` says why.
         cluster: for the commands, if the settings file has several clusters.
     """
     at_ms = row.entry.at_ms if row is not None else time_of_number(number)

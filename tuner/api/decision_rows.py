@@ -27,7 +27,7 @@ OUTCOMES = {
     "waiting": "waiting",
     "recorded": "recorded",
 }
-# By action: the fields of a decision that hold the rate before and after it; None: the decision has no such field.
+# By action: the fields of a decision that hold the rate before and after it; None if the decision has no such field.
 _BEFORE_AFTER = {
     "set": ("current_bytes_per_s", "setpoint_bytes_per_s"),
     "start": (None, "value_bytes_per_s"),
@@ -44,7 +44,7 @@ def decision_json(row: EventRow, *, inputs_max: int | None = None) -> dict[str, 
     """Returns the event as JSON values.
 
     Args:
-        inputs_max: maximum number of throttles whose inputs are included; 0: without inputs; None: all.
+        inputs_max: maximum number of throttles whose inputs are included; 0 means without inputs; None means all.
     """
     acts = tuple(row.acts)
     entry, entries = acts[0].entry, [act.entry for act in acts]
@@ -112,7 +112,8 @@ def _event_failure(acts: Sequence[JournaledAct]) -> str | None:
 
 
 def _inputs(entries: Sequence[Entry], count_max: int | None) -> dict[str, Any]:
-    """Returns the inputs of the decision; for several throttles, by the throttle's name, with which the entry's text begins."""
+    """Returns the inputs of the decision. For several throttles, returns the inputs of each by its name, from the entries'
+    texts."""
     if len(entries) == 1:
         return dict(entries[0].inputs)
     with_inputs = [entry for entry in entries if entry.inputs][:count_max]
@@ -140,7 +141,7 @@ def _before_after(entry: Entry) -> tuple[int | None, int | None]:
 
 def _topics(entries: Sequence[Entry]) -> list[str]:
     topics = [entry.decision["topic"] for entry in entries if entry.decision.get("topic") is not None]
-    # An entry about several topics has a row for each, which begins with the name.
+    # An entry about several topics has a row for each topic. The first value of a row is the topic's name.
     names = topics or [row[0] for row in entries[0].decision.get("topics", ())]
     return names[:_TOPICS_MAX]
 

@@ -21,7 +21,7 @@ class TunerHealth:
         self._was_ready = False
 
     def fault(self) -> str | None:
-        """Returns why the work has stopped; None while it goes on. A standby has work too: to ask for the lease."""
+        """Returns why the tuner's work has stopped; None while it goes on. The work of a standby is to ask for the lease."""
         allowed_s = self._missed_s if self._store.cycled_at_s is not None else max(self._missed_s, _FIRST_CYCLE_S_MAX)
         silent_s = self._store.silent_s()
         if silent_s <= allowed_s:

@@ -41,7 +41,7 @@ _NAN = math.nan
 
 @dataclass(frozen=True, slots=True)
 class RemainingPeak:
-    """The most remaining bytes of a destination since its move was first observed."""
+    """The highest number of remaining bytes of a destination since its move was first observed."""
 
     remaining_bytes: float
     since_ms: int  # When the move was first observed; epoch.

@@ -28,7 +28,9 @@ from tuner.planning.quiet_hours import WINDOW_H, find_quiet_hours
 CAPACITY_ROWS_MAX = 12
 FETCHER_ROWS_MAX = 8
 _SOURCES_MAX = 6
-_UNLISTED_S = 12  # An idle quota lets this many seconds of its rate pass at once (control/throttle/recovery.py).
+# An idle quota window lets so many seconds of its rate pass at once, so the tuner does not throttle a copy that is smaller than
+# that (control/throttle/recovery.py).
+_UNTHROTTLED_S = 12
 
 
 class Fact(NamedTuple):
@@ -36,7 +38,7 @@ class Fact(NamedTuple):
 
     Attributes:
         text: a sentence, in which backticks mark code.
-        command: a command that shows or changes more; empty: there is none.
+        command: a command that shows or changes more; empty if there is none.
     """
 
     name: str
@@ -106,7 +108,7 @@ def known_capacity(
 ) -> tuple[Capacity | None, str]:
     """Returns the capacity of a broker with its source and age; without one, the reason.
 
-    A capacity that moves have proven precedes the speed of the link, as disks may be slower.
+    A capacity that earlier moves have proven is preferred to the speed of the link, as the disks may be slower than the link.
     """
     store = inputs.store
     if (configured := store.capacity_by_broker.get(broker, store.capacity)) is not None:
@@ -239,12 +241,12 @@ def _return_text(snapshot: StatusSnapshot, inputs: OutlookInputs) -> str:
     return (
         f"{acts} its copies, at {rate_text(limits.rate_bytes_per_s_min)} to {rate_text(limits.rate_bytes_per_s_max)} on each side, "
         f"as the clients' latency permits. {_headroom_text(snapshot, inputs)} Two groups copy without a limit: partitions below "
-        f"min.insync.replicas, and a broker that lacks less than {size_text(_UNLISTED_S * limits.rate_bytes_per_s_min)}."
+        f"min.insync.replicas, and a broker that lacks less than {size_text(_UNTHROTTLED_S * limits.rate_bytes_per_s_min)}."
     )
 
 
 def _headroom_text(snapshot: StatusSnapshot, inputs: OutlookInputs) -> str:
-    """Returns what clients and replication leave of the inbound capacity, on the broker where this is least."""
+    """Returns a text about the broker with the least inbound headroom: the capacity that clients and replication do not use."""
     observation = snapshot.observation
     if observation is None:
         return "The bandwidth that clients leave is unknown, because no cycle has ended yet."

@@ -27,7 +27,7 @@ from tuner.journal.term_entries import BEGIN_TERM, FOLLOW_SETTINGS, SettingsInFo
 _DECISION_MARKS_MAX = 20_000
 _OTHER_MARKS_MAX = 5_000
 _SETTINGS_MAX = 2_000
-_INDEX_MAX = 500_000  # Four rings of 100,000 entries, and those that Kafka has not compacted yet.
+_INDEX_MAX = 500_000  # The journal keeps at most four rings of 100,000 entries, and entries that Kafka has not compacted yet.
 _TEXT_BYTES_MAX = 160
 # An event with its outcomes, such as the end of a move, is within so many records around its first one.
 _BEFORE, _AROUND = 1_000, 4_000
@@ -74,17 +74,17 @@ class _Marks:
 
     def __init__(self, count_max: int) -> None:
         self._count_max = count_max
-        # None: the mark is about the whole cluster. A mark about several brokers has a place with each of them.
+        # The key None holds marks about the whole cluster. A mark about several brokers is in the queue of each broker.
         self._by_broker: dict[int | None, deque[HistoryMark]] = {}
-        self._brokers: deque[int | None] = deque()  # That of each place, the oldest first.
+        self._brokers: deque[int | None] = deque()  # The keys of all queued marks, in order of their arrival.
 
     def add(self, mark: HistoryMark, brokers: Iterable[int]) -> None:
         """
         Args:
-            brokers: those that the mark is about; empty: the whole cluster.
+            brokers: the brokers that the mark is about; empty means the whole cluster.
         """
-        places: set[int | None] = set(brokers) or {None}
-        for broker in places:
+        keys: set[int | None] = set(brokers) or {None}
+        for broker in keys:
             self._by_broker.setdefault(broker, deque()).append(mark)
             self._brokers.append(broker)
             if len(self._brokers) > self._count_max:
@@ -103,7 +103,7 @@ class JournalHistory(ReadOnRequest):
 
     Attributes:
         plans: the plans; take ``lock`` before each use.
-        read_entries: reads so many records from an offset of the journal on; the follower sets it.
+        read_entries: reads a number of journal records, beginning at an offset. The follower of the journal sets this function.
     """
 
     def __init__(self, cluster: str) -> None:
@@ -202,12 +202,12 @@ class JournalHistory(ReadOnRequest):
 
     @property
     def first_ms(self) -> int | None:
-        """The time of the oldest entry that the journal has; None: it has none."""
+        """The time of the oldest entry that the journal has; None if it has none."""
         return self._first_ms
 
     @property
     def ticks_since_ms(self) -> int | None:
-        """Since when the journal has each rate of the control law; None: it has all of them."""
+        """Since when the journal has each rate of the control law; None if it has all of them."""
         tick = self._first_tick
         return tick.at_ms if tick is not None and tick.seq > 1 else None
 
@@ -245,12 +245,12 @@ class JournalHistory(ReadOnRequest):
         return sorted(shown, key=lambda mark: mark.at_ms), len(others) + len(decisions) - len(shown)
 
     def row(self, number: int) -> EventRow | None:
-        """Returns the decision with this id from the journal; None: the journal does not have it, or is not read yet."""
+        """Returns the decision with this id from the journal; None if the journal does not have it, or is not read yet."""
         with self.lock:
-            place = self._place_of(number)
-            if place is None:
+            position = self._position_of(number)
+            if position is None:
                 return None
-            at_ms, offset = self._index_ms[place], self._index_offsets[place]
+            at_ms, offset = self._index_ms[position], self._index_offsets[position]
             if (row := self._rows_read.get(number)) is not None:
                 return row
         store = DecisionStore(_AROUND, _AROUND)
@@ -264,8 +264,8 @@ class JournalHistory(ReadOnRequest):
                 )
         return row
 
-    def _place_of(self, number: int) -> int | None:
-        """Returns the place of a row in the index. After the clock was set back, the number of a row does not tell its time."""
+    def _position_of(self, number: int) -> int | None:
+        """Returns the position of a row in the index. After the clock was set back, the number of a row does not tell its time."""
         for column, value in ((self._index_numbers, number), (self._index_ms, time_of_number(number))):
             try:
                 return column.index(value)
@@ -275,13 +275,13 @@ class JournalHistory(ReadOnRequest):
 
 
 def shorten(text: str) -> str:
-    """Returns the beginning of a text, of a length in bytes that bounds the answers in every script."""
+    """Returns the beginning of a text. The limit counts bytes, so it bounds the size of an answer in every script."""
     encoded = text.encode()
     return text if len(encoded) <= _TEXT_BYTES_MAX else f"{encoded[:_TEXT_BYTES_MAX].decode(errors='ignore')}…"
 
 
 def _rate_field(entry: Entry) -> str | None:
-    """Returns the field of the decision with the rate that Kafka has at the time of the entry; None: the entry does not tell it."""
+    """Returns the name of the decision's field that holds Kafka's rate at the time of the entry; None if there is no such field."""
     after = _RATE_AFTER.get(entry.action)
     if entry.kind == "intent" and entry.action in _WITH_RATE_BEFORE:
         return "current_bytes_per_s"

@@ -49,7 +49,7 @@ def _trend_families(fresh: list[ReplicationSignal], labels: Labels) -> Iterator[
         }
         largest = largest_values({key: trend.slope_messages_per_s for key, trend in trends.items()}, BROKERS_NAMED_MAX)
         slopes |= largest
-        if span == _LONG:  # A window of 30 s has too few samples for a fit that says much.
+        if span == _LONG:  # A window of 30 s has too few samples for a useful fit.
             fits = {key: r2 for key in largest if (r2 := trends[key].r2) is not None}
     yield metric_family(TunerMetric.REPLICATION_LAG_SLOPE, slopes)
     yield metric_family(TunerMetric.REPLICATION_LAG_FIT, fits)

@@ -57,7 +57,7 @@ class LagStatusStore:
             self.number += 1
 
     def snapshot(self) -> LagSnapshot | None:
-        """Returns the newest evaluation; None: there is none, or it is outdated."""
+        """Returns the newest evaluation; None if there is none, or it is outdated."""
         return self._snapshot
 
 

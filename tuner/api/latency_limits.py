@@ -32,8 +32,8 @@ def latency_limit_json(limit: LatencyLimit | None) -> dict[str, Any] | None:
 
 
 def link_limit_json(broker: int, observation: Observation | None) -> dict[str, Any] | None:
-    """Returns the rate to which the control law limits each direction of a broker; None if it controls no throttle there, or knows
-    no limit."""
+    """Returns the rate to which the control law limits each direction of a broker; None if the control law controls no throttle of
+    this broker, or knows no limit."""
     setpoints = observation.setpoints if observation is not None else {}
     found_limits = {side: setpoints[broker, side].link_limit for side in Side if (broker, side) in setpoints}
     limits = {side: limit for side, limit in found_limits.items() if limit is not None}

@@ -38,7 +38,7 @@ class LeadershipStatusStore:
             self._survey = self._decision = None
 
     def as_json(self) -> dict[str, Any] | None:
-        """Returns the newest decision as JSON values; None: there is none."""
+        """Returns the newest decision as JSON values; None if there is none."""
         with self._lock:
             survey, decision = self._survey, self._decision
         if decision is None:

@@ -21,7 +21,7 @@ def load_history(settings: KafkaSettings, topic: str, cluster: str, deliver: Cal
     prefixes = tuple(entry_prefix(ring, cluster) for ring in RINGS)
     entries: list[Entry] = []
     try:
-        # Uncommitted entries belong to acts that were not performed.
+        # An act is performed only after its entry is committed, so uncommitted entries are skipped.
         reader = consumer(
             settings, "rheostat-tuner-history", isolation_level="read_committed", fetch_max_wait_ms=READ_ONCE_WAIT_MS
         )

@@ -26,7 +26,7 @@ class LogDirStatusStore:
     def __init__(self, cluster: str, throttles: StatusStore | None = None) -> None:
         """
         Args:
-            throttles: counts these writes together with writes of replication throttles; None: they are not counted.
+            throttles: counts these writes together with writes of replication throttles; None if they are not counted.
         """
         self.cluster = cluster
         self._throttles = throttles
@@ -50,7 +50,7 @@ class LogDirStatusStore:
             self._step = None
 
     def newest(self) -> tuple[LogDirStep | None, int]:
-        """Returns the result of the newest cycle, and the time of that cycle (epoch ms); None: no cycle has ended."""
+        """Returns the result of the newest cycle, and the time of that cycle (epoch ms); None if no cycle has ended."""
         with self._lock:
             return self._step, self._at_ms
 

@@ -22,10 +22,10 @@ def log_dir_json(
     """Returns the copies of one broker as JSON values.
 
     Args:
-        copied_bytes_per_s: the traffic that counts against the limit; None: not measured.
-        rate_bytes_per_s: the limit; None: there is none.
+        copied_bytes_per_s: the traffic that counts against the limit; None if not measured.
+        rate_bytes_per_s: the limit; None if there is none.
         managed: rheostat has set the limit, and restores the earlier one.
-        reason, text: the reason and text of the tuner's last decision; None: no tuner decides.
+        reason, text: the reason and text of the tuner's last decision; None if no tuner decides.
     """
     return {
         "broker": broker,

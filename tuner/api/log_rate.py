@@ -32,7 +32,7 @@ class LogRateFilter(logging.Filter):
         if now_s - self._began_s >= self._period_s:
             self._began_s = now_s
             self._lines.clear()
-        # Keyed by the place in the code, as the text may contain data from a client.
+        # The key is the line of code that logs the message, because the text may contain data from a client.
         key = f"{record.pathname}:{record.lineno}"
         count = self._lines[key] = self._lines.get(key, 0) + 1
         if count > self._lines_max:

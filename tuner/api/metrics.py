@@ -115,7 +115,7 @@ def make_registry(
     """Returns a registry with the collectors of throttles, mutation quotas, plans, log directories and lag.
 
     Args:
-        process_metrics: the collector of this process's metrics; None: not registered.
+        process_metrics: the collector of this process's metrics; None if not registered.
         plans: None if this tuner executes no plans.
         mutations: None if this tuner reads no signals of controllers.
         log_dirs: None if this tuner does not watch log directories.

@@ -115,8 +115,8 @@ def _destination_families(result: CycleResult, partitions_named_max: int, labels
 class FetcherCollisions:
     """Counts, per broker, the fetcher threads that idle while moving partitions collide on another thread.
 
-    The counts are kept until the set of moving partitions changes. That set changes in every cycle of a large move, whose counts
-    are therefore kept for a minute.
+    The counts are kept until the set of moving partitions changes. In a large move that set changes in every cycle, so the counts
+    of a large move are kept for a minute.
     """
 
     def __init__(self) -> None:

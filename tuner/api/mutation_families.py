@@ -17,7 +17,7 @@ from tuner.core.mutation_rates import MutationRates, TenantRate
 class MutationCollector(Collector):
     """Collects the metrics of ``MutationStore``.
 
-    The tenants come from here only while no mutation quota controller runs; it exports them with its own view of them.
+    This collector exports tenants only while no mutation quota controller runs, because that controller exports the tenants itself.
     """
 
     def __init__(self, store: MutationStore, quotas: QuotaStatusStore, now_ms: Callable[[], int]) -> None:

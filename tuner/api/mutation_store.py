@@ -35,8 +35,8 @@ class MutationSnapshot:
     """The rates after one cycle.
 
     Attributes:
-        rates: None: no active controller has a fresh signal.
-        storm: None: there is no storm.
+        rates: None if no active controller has a fresh signal.
+        storm: None if there is no storm.
     """
 
     at_ms: int
@@ -74,7 +74,7 @@ class MutationStore:
         self.number += 1
 
     def snapshot(self, now_ms: int) -> MutationSnapshot | None:
-        """Returns the newest snapshot; None: there is none, or it is out of date, as in a standby tuner."""
+        """Returns the newest snapshot; None if there is none, or it is out of date, as in a standby tuner."""
         snapshot = self._snapshot
         is_fresh = snapshot is not None and abs(now_ms - snapshot.at_ms) <= SIGNAL_AGE_S_MAX * 1000
         return snapshot if is_fresh else None

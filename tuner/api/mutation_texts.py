@@ -60,7 +60,7 @@ def load_sentence(mutations: Mapping[str, Any]) -> str:
 
 
 def blame_sentence(mutations: Mapping[str, Any]) -> str:
-    """Returns who uses the controller most while there is no storm; during a storm the storm's own text says more."""
+    """Returns the text about the busiest tenant while there is no storm; empty during a storm, whose own text says more."""
     if mutations["storm"] is not None:
         return ""
     text = "No tenant overloads the controller."

@@ -49,7 +49,7 @@ def mutations_json(snapshot: MutationSnapshot | None) -> dict[str, Any]:
 
 
 def storm_text(storm: Storm) -> str:
-    """Returns what happens, and which tenant causes it if that is known."""
+    """Returns a text about the storm, and about the tenant that causes it if that tenant is known."""
     text = (
         f"Creations and deletions of topics overload the controller: {storm.mutations_per_s:.0f} partitions per second, and "
         f"{storm.pressure}."

@@ -1,7 +1,7 @@
 """Checks JSON Web Tokens of an OpenID Connect provider, and maps one of their claims to a role of the API.
 
-Checked are the signature (RS256 or ES256, by the provider's keys), issuer, audience and expiry, with 30 s for differences between
-clocks. The key decides on the algorithm. The header of the token does not.
+The verifier checks the signature (RS256 or ES256, by the provider's keys), issuer, audience and expiry. It allows 30 s for
+differences between clocks. The provider's key decides on the algorithm, never the header of the token.
 """
 
 from __future__ import annotations
@@ -101,9 +101,9 @@ def _refusal(error: jwt.PyJWTError) -> str:
 def _texts(claims: dict[str, Any], path: str) -> set[str]:
     """Returns the texts of a claim, which is a text or a list; empty if the claim is missing or of another type."""
     value: Any = claims
-    # A claim of Auth0 has a URL as its name, which has dots itself.
+    # Auth0 names its claims by URLs. The dots of a URL do not separate parts of a path.
     for part in (path,) if path in claims else path.split("."):
         value = value.get(part) if isinstance(value, dict) else None
     if isinstance(value, str):
-        return {value, *value.split()}  # A scope is a text of words.
+        return {value, *value.split()}  # The claim ``scope`` is one text of several words.
     return {item for item in value if isinstance(item, str)} if isinstance(value, list) else set()

@@ -1,8 +1,8 @@
 """Keeps the public keys of an OpenID Connect provider (JWKS), from its server or from a file.
 
-A thread fetches the keys at the start and every ten minutes. A token with an unknown key id makes it fetch them earlier. It waits
-ten seconds between two fetches, so that forged tokens cannot make the tuner flood the provider. If the provider does not answer,
-the last keys stay valid.
+A thread fetches the keys at the start and every ten minutes. A token with an unknown key id makes the thread fetch the keys
+earlier. The thread waits at least ten seconds between two fetches, so that forged tokens cannot make the tuner flood the provider.
+If the provider does not answer, the last keys stay valid.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class ProviderKeys:
         """Reads the keys once.
 
         Args:
-            url: where the keys are fetched; None: they are in ``file``.
+            url: the address from which the keys are fetched; None if the keys are in ``file``.
         """
         self._url, self._file, self._cafile = url, file, cafile
         self._changed = threading.Condition()
@@ -61,7 +61,7 @@ class ProviderKeys:
             self._read_changed_file(file)
 
     def find(self, key_id: str | None) -> jwt.PyJWK | None:
-        """Returns a key that is known now. A token without key id fits only if the provider has a single key."""
+        """Returns the known key with this id. Without an id, returns the provider's key only if the provider has a single key."""
         if self._file is not None:
             self._read_changed_file(self._file)
         keys = self._keys
@@ -70,7 +70,7 @@ class ProviderKeys:
         return keys.get(key_id)
 
     def await_refresh(self) -> None:
-        """Waits until the keys have been fetched again, unless they are too new for another fetch."""
+        """Waits until the keys have been fetched again. Returns at once if the last fetch was less than ten seconds ago."""
         if self._file is not None:
             return
         deadline_s = time.monotonic() + WAIT_S_MAX
@@ -112,7 +112,7 @@ class ProviderKeys:
             self._pause(REFRESH_S if error is None else 2 * DEMAND_S_MIN)
 
     def _pause(self, duration_s: float) -> None:
-        """Waits until the next fetch: for this time, or until a request demands new keys."""
+        """Waits for ``duration_s``, or until a request demands new keys."""
         until_s = time.monotonic() + duration_s
         with self._changed:
             while not self._closed and not self._is_demanded and (left_s := until_s - time.monotonic()) > 0:

@@ -61,7 +61,7 @@ def order_routes(observers: Observers, guard: AccessGuard, order_service: OrderS
     """Returns the router with all order routes.
 
     Args:
-        order_service: None: orders are refused.
+        order_service: None if orders are refused.
     """
     router = APIRouter(
         prefix="/api/v1",
@@ -84,7 +84,8 @@ def order_routes(observers: Observers, guard: AccessGuard, order_service: OrderS
         return orders.submit(request, "resume", resume_change(caller_text(request)))
 
     @router.post("/release", status_code=202, response_model=response_models.OrderReceipt, responses=_WITH_BODY)
-    def release(request: Request, body: response_models.EmptyRequest | None = None) -> Response:  # noqa: ARG001 - validates the body
+    # noqa: ARG001 - validates the body
+    def release(request: Request, body: response_models.EmptyRequest | None = None) -> Response:
         """Restores everything that rheostat has set, and pauses the tuner until `resume`."""
         return orders.submit(request, "release", release_change(caller_text(request)))
 

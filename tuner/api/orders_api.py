@@ -1,7 +1,7 @@
 """Operator orders: the changes by pause, resume, release and override, and the service that writes them to Kafka.
 
-An order over HTTP becomes a record in the orders topic, the same that `rheostat pause` writes. The controllers read it there within
-a cycle; no route changes a throttle itself.
+An order over HTTP becomes a record in the orders topic, as `rheostat pause` writes it. The controllers read the record within a
+cycle; no route changes a throttle itself.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ OrderChange = Callable[[Orders, int], Orders]  # From the current orders and the
 
 
 class OrderNotRecorded(Exception):
-    """The order is not recorded, or it is unknown whether it is. The text says which, why, and what to do."""
+    """The order is not recorded, or it is unknown whether the order is recorded. The text says which, why, and what to do."""
 
 
 class OrderService(Protocol):
@@ -51,7 +51,7 @@ class OrderService(Protocol):
         """Applies the change to the current orders, records the result, and returns it.
 
         Raises:
-            OrderNotRecorded: it is not recorded, or it is unknown whether it is.
+            OrderNotRecorded: the order is not recorded, or it is unknown whether the order is recorded.
         """
 
 
@@ -107,7 +107,7 @@ def begin_trial_change(kind: QuotaTrialKind, for_s: float, by: str) -> OrderChan
     """Records that a command begins to change mutation quotas or topics. The tuner only notes it in its journal.
 
     Args:
-        for_s: the time after which the command has ended for certain.
+        for_s: the longest time that the command can take.
     """
 
     def change(orders: Orders, now_ms: int) -> Orders:
@@ -119,11 +119,11 @@ def begin_trial_change(kind: QuotaTrialKind, for_s: float, by: str) -> OrderChan
 
 
 def end_trial_change(kind: QuotaTrialKind, by: str, total_per_s: float | None = None) -> OrderChange:
-    """Records that the command has ended and cleaned up, with the total rate that a calibration has found."""
+    """Records that the command has ended and cleaned up. A calibration also records the total rate that it has measured."""
 
     def change(orders: Orders, now_ms: int) -> Orders:
         trial = orders.trials.get(kind)
-        if trial is None:  # The record of its begin was lost with the topic.
+        if trial is None:  # The record of the command's begin was lost with the topic.
             trial = QuotaTrial(kind, now_ms, now_ms, _author(by, now_ms))
         ended = replace(trial, until_ms=now_ms, total_per_s=total_per_s)
         return replace(orders, trials={**orders.trials, kind: ended}, by=_author(by, now_ms))
@@ -143,7 +143,7 @@ def rate_fault(rate_bytes_per_s: int, rate_bytes_per_s_max: float) -> str | None
 
 
 def broker_fault(broker: int, alive: Iterable[int]) -> str | None:
-    """Returns why orders for this broker are refused; None if it is alive."""
+    """Returns why orders for this broker are refused; None if the broker is alive."""
     brokers = sorted(alive)
     if broker in brokers:
         return None
@@ -163,7 +163,8 @@ class KafkaOrderService:
     ) -> None:
         """
         Args:
-            latest: returns the orders that the loop has read last, at most a cycle ago; used if the topic has no orders.
+            latest: returns the orders that the loop has read last, at most a cycle ago. They are the base if the topic has no
+                orders.
         """
         self._kafka = kafka_settings
         self._topic = topic
@@ -229,7 +230,7 @@ class KafkaOrderService:
             raise NotSent(f"{self._topic} cannot be read: {error}", may_be_recorded=False) from error
         finally:
             reader.close(timeout_ms=2000)
-        if refused:  # It may contain a newer order, or the one that was just written.
+        if refused:  # An unreadable batch may contain a newer order, or the order that was just written.
             raise NotSent(str(UnreadableBatchError(refused[0])), may_be_recorded=False)
         return recorded
 

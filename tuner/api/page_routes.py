@@ -54,7 +54,7 @@ _DECISIONS = 30
 _TENANTS = 20
 _CHANGES = 10
 _FOLLOWERS = 10
-# The states of a plan's partitions that are shown if there are any, with their texts.
+# The states of a plan's partitions, with their texts. The page shows a state only if the plan has partitions in this state.
 _PARTITION_STATES = {
     "waiting": "waiting for a step",
     "electing": "waiting for a leader election",
@@ -72,7 +72,7 @@ def page_routes(state: ApiState, guard: AccessGuard, plan_service: PlanService |
     """Returns the router with the shells of all views, the runbook, the static files, and the parts of the page.
 
     Args:
-        plan_service: None: plans cannot be previewed.
+        plan_service: None if plans cannot be previewed.
     """
     router = APIRouter(include_in_schema=False)
     templates = _templates()
@@ -349,7 +349,7 @@ def _templates() -> Environment:
 def html_with_code(text: str) -> Markup:
     """Returns the text as escaped HTML: text between backticks as ``<code>``, the name of a runbook section as a link."""
     parts = str(text).split("`")
-    # A last backtick without a counterpart is an ordinary character, like the text after it.
+    # Without a closing backtick, the last backtick and the text after it are ordinary text.
     paired, unpaired = (parts, []) if len(parts) % 2 else (parts[:-1], parts[-1:])
     markup = Markup("").join(
         Markup("<code>{}</code>").format(part) if number % 2 else _linked(part) for number, part in enumerate(paired)

@@ -1,4 +1,7 @@
-"""The open routes of the status page: a shell for each view, the runbook and the static files. None returns data of the cluster."""
+"""The open routes of the status page: a shell for each view, the runbook and the static files.
+
+No route of this module returns data of the cluster.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ class View:
     Attributes:
         template: the file that extends ``shell.html``.
         parts: the parts that the view loads from ``/page/...``, for browsers without JavaScript.
-        board: uid of the Grafana dashboard about the same subject (dashboards/).
+        board: uid of the Grafana dashboard about the same subject; see the folder dashboards/.
     """
 
     address: str

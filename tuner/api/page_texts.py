@@ -30,7 +30,7 @@ from tuner.journal.entries import CONCURRENCY, QUOTAS, STEP_OUTCOMES, STEPS
 _STANDBY = (
     "This tuner changes nothing, because another tuner of this cluster holds the lease or the lease is being assigned."
 )
-_STEADY_MESSAGES_PER_S = 0.5  # A smaller slope would be shown as 0.
+_STEADY_MESSAGES_PER_S = 0.5  # The page would show a smaller slope as 0, so it calls the lag steady.
 _NOT_ACTIVE = "This tuner is not active. The page of the active tuner shows this part."
 _NO_CYCLE = "The tuner waits for the end of its first cycle, which reads the whole cluster."
 _UNREADABLE = "The tuner waits until the cluster can be read. `rheostat doctor` names what is missing."
@@ -42,7 +42,7 @@ class ModeLine(NamedTuple):
     Attributes:
         name: one or two words.
         text: one sentence; in a dry run also how to end it.
-        is_limited: the tuner writes less than its settings allow it, or nothing.
+        is_limited: whether the tuner may write less than its settings allow.
     """
 
     name: str
@@ -55,8 +55,8 @@ def mode_line(status: Mapping[str, Any], *, is_standby: bool, closed_loop: bool)
 
     Args:
         status: the values of ``/api/v1/status``.
-        is_standby: only the lease is missing.
-        closed_loop: a latency objective is set.
+        is_standby: whether the tuner lacks only the lease.
+        closed_loop: whether a latency objective is set.
     """
     paused = status["paused"]
     if is_standby:
@@ -92,7 +92,7 @@ def reason_text(kind: str, action: str, reason: str) -> ReasonText | None:
     The controllers share some codes, such as ``paused``.
 
     Args:
-        kind, action: the kind and action of the journal entry that has the reason.
+        kind, action: kind and action of the journal entry with this reason. They tell which controller decided.
     """
     texts: Mapping[Any, ReasonText] = REASON_TEXTS
     if kind == CONCURRENCY:
@@ -132,7 +132,7 @@ def tenant_meaning(reason: str) -> str:
 
 
 def waiting_text(store: StatusStore, snapshot: StatusSnapshot) -> str | None:
-    """Returns what the tuner waits for before it can show the cluster; None: it has read the cluster."""
+    """Returns what the tuner waits for before it can show the cluster; None if it has read the cluster."""
     observation = snapshot.observation
     if not store.active:
         return _NOT_ACTIVE

@@ -1,6 +1,6 @@
 """Parameters that several routes have, and the refusal of query parameters that a route does not know.
 
-Otherwise a misspelt filter would be ignored silently. Each unknown parameter would also add a key to the response cache.
+Without the refusal, a misspelt filter would be ignored silently. Each unknown parameter would also add a key to the response cache.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The partitions of one plan with their state and times, in compact arrays: a plan may have 200,000 of them."""
+"""The partitions of one plan with their states and times, in compact arrays, because a plan may have 200,000 partitions.
+
+A partition has the same index in all arrays.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from typing import NamedTuple
 
 
 class PlanPartitionState(IntEnum):
-    """What the journal says about a partition of a plan. The order is that of the page."""
+    """The state of a partition of a plan, as the journal records it. The page sorts partitions by these numbers."""
 
     MOVING = 0
     WAITING = 1
@@ -25,9 +28,10 @@ class PartitionRow(NamedTuple):
     """One partition of a plan.
 
     Attributes:
-        target: the replicas of the newest step, or those of the plan; empty: not known.
-        size_bytes: None: not known.
-        started_ms, ended_ms: of its first and of its last step, epoch; 0: none.
+        target: the replicas of the newest step, or those of the plan; empty if not known.
+        size_bytes: None if not known.
+        started_ms: start of the partition's first step, epoch; 0 if there is none.
+        ended_ms: end of the partition's last step, epoch; 0 if there is none.
     """
 
     topic: str
@@ -47,7 +51,7 @@ class Sorting(NamedTuple):
 
 
 _MATCHES_MAX = 4
-_HEAP_ROWS_MAX = 2_000  # So far a heap is several times as fast as a sort of 200,000 rows.
+_HEAP_ROWS_MAX = 2_000  # Up to this row, a heap is several times as fast as a sort of 200,000 rows.
 SORTS = ("name", "state", "size", "started", "ended", "duration")
 
 
@@ -59,37 +63,37 @@ class PartitionTable:
         self._topic_numbers: dict[str, int] = {}
         self._targets: list[tuple[int, ...]] = [()]
         self._target_numbers: dict[tuple[int, ...], int] = {(): 0}
-        self._places: dict[tuple[int, int], int] = {}
+        self._index_by_partition: dict[tuple[int, int], int] = {}
         self._topic, self._partition, self._target = array("i"), array("i"), array("i")
         self._state = array("B")
         self._size = array("d")
         self._started, self._ended = array("q"), array("q")
-        # By text: the places that match it, until a place is added.
+        # By searched text: the indexes of the matching partitions. A new partition clears them.
         self._matches: dict[str, array[int]] = {}
 
     def __len__(self) -> int:
         return len(self._state)
 
     def plan(self, topic: str, partition: int, target: Sequence[int], size_bytes: float) -> None:
-        """Notes a partition of the plan."""
-        place = self._place(topic, partition)
-        self._size[place] = size_bytes
-        if not self._target[place]:
-            self._target[place] = self._number_of_target(tuple(target))
+        """Records the target and the size of a partition of the plan."""
+        index = self._index_of(topic, partition)
+        self._size[index] = size_bytes
+        if not self._target[index]:
+            self._target[index] = self._number_of_target(tuple(target))
 
     def start(self, topic: str, partition: int, target: Sequence[int], at_ms: int) -> None:
-        """Notes that a step was requested."""
-        place = self._place(topic, partition)
-        self._target[place] = self._number_of_target(tuple(target))
-        self._state[place] = PlanPartitionState.MOVING
-        if not self._started[place]:
-            self._started[place] = at_ms
+        """Records that a step was requested."""
+        index = self._index_of(topic, partition)
+        self._target[index] = self._number_of_target(tuple(target))
+        self._state[index] = PlanPartitionState.MOVING
+        if not self._started[index]:
+            self._started[index] = at_ms
 
     def end(self, topic: str, partition: int, state: PlanPartitionState, at_ms: int) -> None:
-        """Notes how a step has ended."""
-        place = self._place(topic, partition)
-        self._state[place] = state
-        self._ended[place] = at_ms
+        """Records the result of a step."""
+        index = self._index_of(topic, partition)
+        self._state[index] = state
+        self._ended[index] = at_ms
 
     def count(self, state: PlanPartitionState) -> int:
         return self._state.tobytes().count(state)
@@ -100,22 +104,24 @@ class PartitionTable:
         Args:
             find: only partitions whose name, such as ``orders-7``, contains this text.
         """
-        places: Sequence[int] = self._matching(find) if find else range(len(self))
-        # The key is a function in C: a function in Python takes five times as long. Each way keeps the order of equal rows.
+        indexes: Sequence[int] = self._matching(find) if find else range(len(self))
+        # The key is a function in C, because a function in Python takes five times as long. The sort and the heap both keep the
+        # order of equal rows.
         key, end = self._column(sorting.by).__getitem__, offset + limit
         if end > _HEAP_ROWS_MAX:
-            ordered = sorted(places, key=key, reverse=sorting.is_descending)
+            ordered = sorted(indexes, key=key, reverse=sorting.is_descending)
         else:
-            ordered = (nlargest if sorting.is_descending else nsmallest)(end, places, key=key)
-        return [self._row(place) for place in ordered[offset:end]], len(places)
+            ordered = (nlargest if sorting.is_descending else nsmallest)(end, indexes, key=key)
+        return [self._row(index) for index in ordered[offset:end]], len(indexes)
 
     def _matching(self, find: str) -> array[int]:
-        """Returns the places whose name contains the text.
+        """Returns the indexes of the partitions whose name contains the text.
 
-        The text is in the topic, or in the number, or it is an end of the topic, a hyphen and a beginning of the number.
+        There are three cases: the topic contains the text; the number contains the text; or the text consists of the end of the
+        topic, a hyphen and the beginning of the number.
         """
-        places = self._matches.get(find)
-        if places is None:
+        indexes = self._matches.get(find)
+        if indexes is None:
             end, hyphen, beginning = find.rpartition("-")
             numbers = set(self._partition)
             in_topic = [find in topic for topic in self._topics]
@@ -129,11 +135,11 @@ class PartitionTable:
                 across = map(and_, map(at_end.__getitem__, self._topic), map(at_beginning.__getitem__, self._partition))
                 matches = map(or_, matches, across)
             self._matches = {} if len(self._matches) >= _MATCHES_MAX else self._matches
-            places = self._matches[find] = array("i", compress(range(len(self)), matches))
-        return places
+            indexes = self._matches[find] = array("i", compress(range(len(self)), matches))
+        return indexes
 
     def _column(self, by: str) -> Sequence[float]:
-        """Returns the value of each place that the rows are sorted by."""
+        """Returns the values by which the rows are sorted, one for each index."""
         if by == "name":
             order = sorted(range(len(self._topics)), key=self._topics.__getitem__)
             ranks = {number: rank << 32 for rank, number in enumerate(order)}
@@ -148,28 +154,28 @@ class PartitionTable:
         }
         return columns[by]
 
-    def _row(self, place: int) -> PartitionRow:
-        size = self._size[place]
+    def _row(self, index: int) -> PartitionRow:
+        size = self._size[index]
         return PartitionRow(
-            self._topics[self._topic[place]],
-            self._partition[place],
-            PlanPartitionState(self._state[place]),
-            self._targets[self._target[place]],
+            self._topics[self._topic[index]],
+            self._partition[index],
+            PlanPartitionState(self._state[index]),
+            self._targets[self._target[index]],
             size if size >= 0 else None,
-            self._started[place],
-            self._ended[place],
+            self._started[index],
+            self._ended[index],
         )
 
-    def _place(self, topic: str, partition: int) -> int:
-        """Returns the place of a partition; a new one if it is not known."""
+    def _index_of(self, topic: str, partition: int) -> int:
+        """Returns the index of a partition. Adds the partition if it is not known."""
         number = self._topic_numbers.get(topic)
         if number is None:
             number = self._topic_numbers[topic] = len(self._topics)
             self._topics.append(topic)
-        place = self._places.get((number, partition))
-        if place is None:
+        index = self._index_by_partition.get((number, partition))
+        if index is None:
             self._matches.clear()
-            place = self._places[(number, partition)] = len(self._state)
+            index = self._index_by_partition[(number, partition)] = len(self._state)
             self._topic.append(number)
             self._partition.append(partition)
             self._target.append(0)
@@ -177,7 +183,7 @@ class PartitionTable:
             self._size.append(-1.0)
             self._started.append(0)
             self._ended.append(0)
-        return place
+        return index
 
     def _number_of_target(self, target: tuple[int, ...]) -> int:
         number = self._target_numbers.get(target)

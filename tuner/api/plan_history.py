@@ -1,9 +1,9 @@
 """The running and finished plans of one cluster, from the journal and the orders topic: orders, results, timeline, partitions.
 
-The caller locks. Ended plans stay as long as their records: the head and the result of the last twenty, and the steps of about as
-many plans as 100,000 entries have.
+The caller locks. An ended plan stays in this history as long as the journal has its records. The journal keeps the head and the
+result of the last twenty plans, and the newest 100,000 entries about steps.
 
-Invariant: at most ``PARTITIONS_MAX`` partitions are kept. The oldest plans lose their partitions first, and keep their totals.
+Invariant: at most ``PARTITIONS_MAX`` partitions are kept. The oldest plans lose their partitions first, but keep their totals.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from tuner.journal.plan_records import decode_head, decode_parts, decode_state
 
 PARTITIONS_MAX = 500_000
 _PLANS_MAX = 200
-_EVENTS_MAX = 2_000  # Of one plan.
+_EVENTS_MAX = 2_000  # For each plan.
 _TEXT_MAX = 200
 _PARTITION_MAX = 2**31 - 1
-# By field of an outcome's decision: the state of its partitions.
+# An outcome lists partitions in fields of its decision. By field: the state of the listed partitions.
 _STATES = {
     "reached": PlanPartitionState.ARRIVED,
     "rolled_back": PlanPartitionState.ROLLED_BACK,
@@ -33,11 +33,11 @@ _STATES = {
 
 
 class PlanEvent(NamedTuple):
-    """One entry of the journal about a plan: steps that the tuner requested, or the outcomes of earlier ones.
+    """One entry of the journal about a plan: steps that the tuner requested, or the outcomes of earlier steps.
 
     Attributes:
         number: the id of its decision page.
-        arrived: partitions of the plan that had arrived by then; None: the entry does not tell.
+        arrived: how many partitions of the plan had arrived by then; None if the entry does not contain this number.
     """
 
     at_ms: int
@@ -50,12 +50,12 @@ class PlanEvent(NamedTuple):
 
 @dataclass(slots=True)
 class PlanStory:
-    """What is known of one plan.
+    """The known facts about one plan.
 
     Attributes:
-        head, state: None: its records are gone, or not read yet.
+        head, state: None if its records are gone, or not read yet.
         events: the newest entries, the oldest first; ``events_total`` counts all.
-        partitions: None: the plan is old, and its partitions were dropped.
+        partitions: None if the plan is old, and its partitions were dropped.
     """
 
     id: str
@@ -68,7 +68,7 @@ class PlanStory:
 
     @property
     def started_ms(self) -> int:
-        """When the plan was submitted or, if that is not known, when its first step was requested."""
+        """The time at which the plan was submitted. If that time is not known, the time at which its first step was requested."""
         return self.head.started_at_ms if self.head is not None else self.first_ms
 
     @property
@@ -84,7 +84,8 @@ class PlanHistory:
         self._plans: dict[str, PlanStory] = {}
 
     def apply(self, key: bytes, value: bytes | None) -> None:
-        """Applies the record of a head, a part or a state. A deleted record changes nothing, as the history keeps ended plans."""
+        """Applies a record about a plan: its head, a part or its state. Tombstones are ignored, as the history keeps ended
+        plans."""
         kind, _, rest = key.decode(errors="replace").partition("|")
         if value is None or kind not in ("plan", "plan-part", "plan-state") or not rest.startswith(f"{self._cluster}|"):
             return
@@ -127,7 +128,7 @@ class PlanHistory:
         self._drop_old_partitions()
 
     def newest_first(self) -> list[PlanStory]:
-        """Returns the plans, the active ones first, and then the newest."""
+        """Returns the plans: first the active plans, then the ended plans, the newest first."""
         return sorted(self._plans.values(), key=lambda story: (story.is_active, story.started_ms), reverse=True)
 
     def story(self, plan: str) -> PlanStory | None:

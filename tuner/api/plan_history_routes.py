@@ -37,7 +37,7 @@ class Curve(NamedTuple):
     """The arrived partitions over time, for a drawing of 100 × 100 units.
 
     Attributes:
-        points: of an SVG polyline; empty: fewer than two values are known.
+        points: of an SVG polyline; empty if fewer than two values are known.
         from_ms, to_ms: the time of the first and of the last point.
         highest: the number of partitions at the upper edge.
     """
@@ -122,7 +122,7 @@ def add_plan_history_parts(parts: APIRouter, state: ApiState, templates: Environ
 
 
 def progress_curve(points: Sequence[tuple[int, int]]) -> Curve:
-    """Returns the curve through the points, of which a long plan shows every n-th and the last."""
+    """Returns the curve through the points. For a long plan, the curve has every n-th point and the last one."""
     if len(points) < 2:
         return Curve("", 0, 0, 0)
     step = -(-len(points) // _POINTS_MAX)
@@ -143,7 +143,7 @@ def _now_ms(state: ApiState) -> int:
 
 
 def _unread(state: ApiState) -> list[str]:
-    """Returns a sentence why the journal is not read yet; empty: it is read."""
+    """Returns a sentence that says why the journal is not read yet; empty if the journal is read."""
     reason = state.journal.unread_reason(_READ_S_MAX)
     return [] if reason is None else [f"{reason[:1].upper()}{reason[1:]}."]
 

@@ -35,7 +35,7 @@ def past_plans_json(
 
 
 def past_plan_json(journal: JournalHistory, plan: str, now_ms: int, notes: Sequence[str]) -> dict[str, Any] | None:
-    """Returns a plan with its newest events; None: the journal does not know the plan."""
+    """Returns a plan with its newest events; None if the journal does not know the plan."""
     with journal.lock:
         story = journal.plans.story(plan)
         if story is None:
@@ -52,7 +52,7 @@ def past_plan_json(journal: JournalHistory, plan: str, now_ms: int, notes: Seque
 def plan_partitions_json(
     state: ApiState, plan: str, sorting: Sorting, find: str, offset: int, limit: int, notes: Sequence[str]
 ) -> dict[str, Any] | None:
-    """Returns one page of the partitions of a plan; None: the journal does not know the plan."""
+    """Returns one page of the partitions of a plan; None if the journal does not know the plan."""
     journal, remaining = state.journal, state.plans.snapshot().measurements.remaining_bytes
     with journal.lock:
         story = journal.plans.story(plan)
@@ -76,7 +76,7 @@ def plan_partitions_json(
 
 
 def progress_points(journal: JournalHistory, plan: str) -> list[tuple[int, int]]:
-    """Returns the time and the number of arrived partitions of each event that tells it."""
+    """Returns the time and the number of arrived partitions, for each event with this number."""
     with journal.lock:
         story = journal.plans.story(plan)
         events = list(story.events) if story is not None else []
@@ -138,7 +138,7 @@ def _event(event: PlanEvent) -> dict[str, Any]:
 
 
 def _partition(row: PartitionRow, remaining: Mapping[TopicPartition, float], *, is_done: bool) -> dict[str, Any]:
-    # A plan that is done has each partition at its target, also those that were there before their first step.
+    # In a finished plan every partition is at its target, also a partition that needed no step.
     state = PlanPartitionState.ARRIVED if is_done and row.state is PlanPartitionState.WAITING else row.state
     return {
         "topic": row.topic,

@@ -47,7 +47,7 @@ def plan_order_routes(observers: Observers, guard: AccessGuard, service: PlanSer
     """Returns the router with the order that starts a plan.
 
     Args:
-        service: None: plans are refused.
+        service: None if plans are refused.
     """
     router = APIRouter(
         dependencies=[Depends(declare_bearer_auth), Depends(refuse_unknown_parameters)],
@@ -58,8 +58,8 @@ def plan_order_routes(observers: Observers, guard: AccessGuard, service: PlanSer
     # A plain function: FastAPI runs it in its thread pool, as it waits for Kafka.
     @router.post(PLAN_PATH, status_code=202, response_model=response_models.PlanReceipt)
     def start(request: Request, body: PlanStartRequest) -> Response:
-        """Checks a plan, and records it for the tuner, like `rheostat reassign start --detach`. With a start, the tuner begins it
-        then."""
+        """Checks a plan, and records it for the tuner, like `rheostat reassign start --detach`. With a start time, the tuner
+        begins the plan then."""
         _check_active(observers)
         if service is None:
             raise HTTPException(409, _NO_SERVICE)
@@ -83,7 +83,8 @@ def plan_preview_route(guard: AccessGuard, service: PlanService | None, template
 
     @router.post(PLAN_PREVIEW_PATH)
     def preview(body: PlanStartRequest) -> Response:
-        """Returns the preview as a part of the page. A refusal is a part, too, so that the page shows it in its place."""
+        """Returns the preview as a part of the page. A refusal is such a part too, so that the page shows it instead of the
+        preview."""
         if service is None:
             return HTMLResponse(template.render(p=None, refusal=_NO_SERVICE))
         try:

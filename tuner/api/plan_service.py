@@ -1,4 +1,4 @@
-"""The service behind the preview of a plan and its start: what the routes ask, and what they get."""
+"""The interface of the service that previews and starts plans for the HTTP routes: its requests and its results."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class PlanToStart:
 
     Attributes:
         plan: the text of a plan of kafka-reassign-partitions.
-        start_ms: epoch; None: at once, or with ``at_best`` when the move takes the shortest time.
+        start_ms: epoch; None means at once or, with ``at_best``, at the time at which the move takes the shortest time.
     """
 
     plan: str
@@ -33,7 +33,10 @@ class PlacementRow:
 
 @dataclass(frozen=True, slots=True)
 class BrokerLoadRow:
-    """The load of one broker by the plan. The numbers of replicas and of preferred leaders are those of the whole cluster."""
+    """The bytes that one broker receives and sends for the plan, and its replicas and preferred leaders before and after the plan.
+
+    The counts of replicas and leaders include partitions that the plan does not move.
+    """
 
     broker: int
     receives_bytes: float
@@ -46,10 +49,10 @@ class BrokerLoadRow:
 
 @dataclass(frozen=True, slots=True)
 class StartRow:
-    """The forecast for one start. Times are epoch; an end of None: the move does not end.
+    """The forecast for one start time. Times are epoch. An end of None means that the move does not end.
 
     Attributes:
-        end_low_ms, end_high_ms: the end if each hour has a lower or a higher load than forecast, by the mean error.
+        end_low_ms, end_high_ms: the end if the load of each hour is lower, or higher, than its forecast by the mean error.
     """
 
     name: str
@@ -67,7 +70,7 @@ class PlanPreview:
     Attributes:
         summary: one sentence for the confirmation.
         sentences: what moves, at which rate, in which order, and what is not known.
-        refusals: why the plan would not be started; empty: it would be.
+        refusals: the reasons for which the plan would not be started; empty if it would be started.
         command: starts the same plan from a terminal.
     """
 
@@ -83,10 +86,10 @@ class PlanPreview:
 
 @dataclass(frozen=True, slots=True)
 class StartedPlan:
-    """A plan that is on record.
+    """A plan that is recorded for the tuner.
 
     Attributes:
-        not_before_ms: epoch; 0: it starts at once.
+        not_before_ms: epoch; 0 if it starts at once.
     """
 
     plan: str
@@ -98,7 +101,7 @@ class PlanRefused(Exception):
     """The plan cannot be previewed or started. The text says why, and what to do.
 
     Attributes:
-        status: of the HTTP answer.
+        status: the status code of the HTTP response.
     """
 
     def __init__(self, text: str, status: int = 422) -> None:
@@ -123,5 +126,5 @@ class PlanService(Protocol):
             by: who gives the order, for the journal.
 
         Raises:
-            PlanRefused: it is not recorded, or it is unknown whether it is.
+            PlanRefused: the plan is not recorded, or it is unknown whether the plan is recorded.
         """

@@ -21,22 +21,22 @@ from tuner.core.reassignment_plan import DesiredPlanState, PlanPartition
 
 # Each plan has a series per state, so only this many plans are named.
 PLANS_NAMED_MAX = 20
-# Twice the longest time that the executor needs for one pass over a large plan.
+# Twice the longest time that the executor takes to check a large plan once.
 SNAPSHOT_AGE_S_MAX = 120.0
 OVERDUE_REASON = "no check of the plans has ended since then, though one was due: see the tuner's log"
 
 
 class PlanSnapshot(NamedTuple):
-    """The result of one check of the plans. ``limits`` is None if no check has ended, or another tuner executes the plans."""
+    """The result of one check of all plans. ``limits`` is None if no check has ended, or if another tuner executes the plans."""
 
     plans: tuple[PlanDecision, ...] = ()  # Active plans, the oldest first.
     limits: BatchLimits | None = None  # The strictest limits over all plans.
     measurements: PartitionMeasurements = PartitionMeasurements()
     at_ms: int = 0
     number: int = 0  # Changes with each update.
-    # Why the state is unknown, and the other fields hold the last known state; None: the state is known.
+    # Why the state is unknown; None if the state is known. While it is unknown, the other fields hold the last known state.
     unknown_reason: str | None = None
-    unknown_since_ms: int | None = None  # Epoch; None: the state is known, or has never been known.
+    unknown_since_ms: int | None = None  # Epoch; None if the state is known, or has never been known.
     order: str = ""  # A sentence on the order in which partitions move.
     total_bytes: Mapping[str, float] = {}  # By plan: bytes to copy, by the partition sizes at submission.
 
@@ -49,7 +49,7 @@ class PlanStatusStore:
     ) -> None:
         """
         Args:
-            first_topics: topics whose partitions go first.
+            first_topics: topics whose partitions move first.
         """
         self.cluster = cluster
         self._order = order_text(first_topics)
@@ -60,7 +60,7 @@ class PlanStatusStore:
         self._updated_at_s = float("-inf")
 
     def expect_snapshot(self) -> None:
-        """Notes that there are plans and a check of them starts, so that a missing result can be reported."""
+        """Records that there are plans and that a check of them starts, so that a missing result can be reported."""
         with self._lock:
             if not self._expects_update:
                 self._expects_update, self._updated_at_s = True, self._monotonic()
@@ -101,10 +101,10 @@ class PlanStatusStore:
             self._updated_at_s = self._monotonic()
 
     def record_unknown(self, why: str, unknown_since_ms: int | None = None) -> None:
-        """Notes that the state of the plans is unknown; the last known state may be out of date.
+        """Records that the state of the plans is unknown. The last known state stays, but it may be out of date.
 
         Args:
-            unknown_since_ms: epoch; None: since the last successful check, if there was one.
+            unknown_since_ms: epoch; None if since the last successful check, if there was one.
         """
         with self._lock:
             if self._snapshot.unknown_reason != why:
@@ -119,7 +119,7 @@ class PlanStatusStore:
 
     def snapshot(self) -> PlanSnapshot:
         with self._lock:
-            # An executor that hangs reports nothing, so an overdue update is detected here.
+            # An executor that hangs reports no failure. Therefore this method detects an update that is overdue.
             if (
                 self._expects_update
                 and self._snapshot.unknown_reason is None

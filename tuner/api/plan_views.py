@@ -39,7 +39,7 @@ def plan_json(snapshot: PlanSnapshot, decision: PlanDecision, eta_s: float | Non
     """Returns one plan as JSON values.
 
     Args:
-        eta_s: seconds until the expected end, as in the status.
+        eta_s: seconds until the expected end of the plan; None if unknown.
     """
     plan, progress, head = decision.plan, decision.progress, decision.plan.head
     counts = partition_counts(progress, len(decision.likely_starts))
@@ -92,7 +92,7 @@ def copied_bytes(decision: PlanDecision, measurements: PartitionMeasurements) ->
 
 
 def _done_ratio(total: float, copied: float, arrived: int, partitions: int) -> float:
-    # If nothing has to be copied, progress is the share of finished partitions.
+    # If the plan copies nothing, its progress is the share of partitions that are at their target.
     return min(1.0, copied / total) if total > 0 else arrived / max(1, partitions)
 
 

@@ -22,7 +22,7 @@ from tuner.core.controller import ControllerObjective
 
 # Limits the number of series, as clients may use a new client-id for each request.
 TENANTS_NAMED_MAX = 50
-_TOKENS_MAX = 1e15  # Kafka reports about 1e20 where no quota applies.
+_TOKENS_MAX = 1e15  # Kafka reports about 1e20 tokens for a tenant without a quota.
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class QuotaStatusStore:
             self.number += 1
 
     def snapshot(self) -> QuotaSnapshot | None:
-        """Returns the newest snapshot; None: there is none, or it is outdated."""
+        """Returns the newest snapshot; None if there is none, or it is outdated."""
         return self._snapshot
 
     @property
@@ -108,7 +108,7 @@ def quotas_json(snapshot: QuotaSnapshot) -> dict[str, Any]:
         "total_text": total.text if total is not None else None,
         "holds": [d.text for d in snapshot.step.decisions if isinstance(d, HoldQuota)],
         "observed_at_ms": view.now_ms,
-        # None means unknown: no tenant was evaluated, and the holds say why. An empty list means no tenant.
+        # None means that no tenant was evaluated; ``holds`` says why. An empty list means that there is no tenant.
         "tenants": None
         if total is None and not snapshot.step.shares
         else [
@@ -163,7 +163,7 @@ class QuotaCollector(Collector):
 
 
 def _controller_families(view: QuotaView, objective: ControllerObjective | None, labels: Labels) -> Iterator[Metric]:
-    """Yields the measures that only the mutation quota controller has, and the objectives. The others: mutation_families.py."""
+    """Yields the measures that only the mutation quota controller has, and the objectives. mutation_families.py has the rest."""
     probe_ms = view.cluster_wide.create_probe_p90_ms
     yield metric_family(
         TunerMetric.CREATE_PROBE_P90_SECONDS, {labels: round(probe_ms / 1000, 6)} if probe_ms is not None else {}

@@ -1,7 +1,8 @@
 """The rate of each throttle over weeks, as the journal records it: one point for each change.
 
-A line keeps ``POINTS_MAX`` points. Changes within one step of a line share a point, which has the last rate. A line that is full
-doubles its step, so that it always covers the whole time; the lines of a thousand brokers then need 50 MB at most.
+The points of one throttle form a line. A line divides time into equal steps. Changes within one step share one point, which has the
+rate of the last change. A line keeps ``POINTS_MAX`` points; a full line doubles its step, so that it still covers the whole time.
+Therefore the lines of a thousand brokers need 50 MB at most.
 """
 
 from __future__ import annotations
@@ -21,20 +22,20 @@ _NAN = math.nan
 
 
 class RatePoint(NamedTuple):
-    """The rate from ``at_ms`` on; None: no throttle, or not known."""
+    """The rate from ``at_ms`` on; None if there is no throttle, or the rate is not known."""
 
     at_ms: int
     bytes_per_s: float | None
 
 
 class _Line:
-    """The points of one throttle, in the order in which the journal has them."""
+    """The points of one throttle, in the order of the journal."""
 
     def __init__(self) -> None:
         self.times_ms = array("q")
         self.rates = array("d")
         self._step_ms = _STEP_MS
-        self._is_ordered = True  # A clock that was set back makes the journal's times go back.
+        self._is_ordered = True  # False if times decrease in the journal, after a clock was set back.
 
     def add(self, at_ms: int, rate: float) -> None:
         if self.times_ms and 0 <= at_ms - self.times_ms[-1] < self._step_ms and not math.isnan(rate):
@@ -72,7 +73,7 @@ class RateLines:
         self._lines: dict[BrokerSide, _Line] = {}
 
     def add(self, side: BrokerSide, at_ms: int, bytes_per_s: float | None) -> None:
-        """Adds a rate; None: the throttle was removed."""
+        """Adds a rate; None if the throttle was removed."""
         line = self._lines.get(side)
         if line is None:
             if len(self._lines) >= _SIDES_MAX:
@@ -81,11 +82,11 @@ class RateLines:
         line.add(at_ms, _NAN if bytes_per_s is None else float(bytes_per_s))
 
     def points(self, side: BrokerSide, from_ms: int, to_ms: int, steps_max: int) -> list[RatePoint]:
-        """Returns the points of a range in order of time; the first one is the rate at its beginning.
+        """Returns the points of a range in order of time. The first point is the rate at the beginning of the range.
 
         Args:
-            steps_max: the range is divided into so many steps. A step with more than three changes has its lowest, highest and last
-                rate only, so that a long range hides no peak.
+            steps_max: the number of steps into which the range is divided. A step with more than three changes returns only its
+                lowest, highest and last rate, so that a long range hides no peak.
         """
         line = self._lines.get(side)
         if line is None:

@@ -1,4 +1,4 @@
-"""The state of a store that a thread fills only once it is asked for: read, still being read, or unreadable."""
+"""The state of a store that a thread fills only after the first request for it: read, still being read, or unreadable."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 class ReadOnRequest:
-    """Tells readers whether the store is filled, and the filling thread that a request waits. Thread-safe.
+    """Tells readers whether the store is filled, and tells the thread that fills the store about requests. Thread-safe.
 
     Attributes:
         on_request: called with each request; the thread that fills the store sets it.
@@ -16,7 +16,7 @@ class ReadOnRequest:
     def __init__(self, subject: str) -> None:
         """
         Args:
-            subject: what the thread reads, for the sentence that it is not read yet.
+            subject: what the thread reads, such as "the journal", for the sentence in ``unread_reason``.
         """
         self.on_request: Callable[[], None] = lambda: None
         self._subject = subject
@@ -24,12 +24,12 @@ class ReadOnRequest:
         self._problem: str | None = None
 
     def mark_read(self) -> None:
-        """Notes that everything up to the present is read."""
+        """Records that everything up to the present is read."""
         self._problem = None
         self._is_read.set()
 
     def mark_unreadable(self, problem: str) -> None:
-        """Notes why nothing can be read now. What was read before stays."""
+        """Records why nothing can be read now. The store keeps the data that it already has."""
         self._problem = problem
         self._is_read.clear()
 
@@ -39,10 +39,10 @@ class ReadOnRequest:
         return self._is_read.is_set()
 
     def unread_reason(self, wait_s: float) -> str | None:
-        """Returns why the store is not filled yet; None: it is filled.
+        """Returns why the store is not filled yet; None if it is filled.
 
         Args:
-            wait_s: how long to wait for the thread. The first request starts it.
+            wait_s: how long to wait for the thread. The first request starts the thread.
         """
         self.on_request()
         # After an error the thread retries only after a pause, so waiting would not help.

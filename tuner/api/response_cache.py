@@ -1,7 +1,7 @@
-"""Middleware that reuses responses within a cycle. A reused response skips the route, which is nine tenths of a request's cost.
+"""Middleware that reuses responses within a cycle. Reuse skips the route, which causes nine tenths of the cost of a request.
 
-Invariants: a response is reused only while the route would build the same one, and only after an access check. A request that fails
-the check is passed to the route, which answers with the reason.
+Invariants: a response is reused only while the route would build the same response, and only after an access check. A request that
+fails the check is passed to the route, which answers with the reason.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tuner.api.access_guard import AccessGuard
 from tuner.api.auth import ApiRole
 
 _SLOT = "rheostat.response_slot"
-_RESPONSES_MAX, _BYTES_MAX = 128, 16_000_000  # When the cache is full of valid responses, it starts empty again.
+_RESPONSES_MAX, _BYTES_MAX = 128, 16_000_000  # A cache that is full of valid responses is emptied.
 _QUERY_BYTES_MAX = 512  # Longer queries are not cached, which bounds the memory of the cache.
 
 # Returns the current stamp: a value that changes whenever a cached response becomes invalid.
@@ -24,7 +24,7 @@ StampSource = Callable[[], object]
 
 
 def no_stamp() -> None:
-    """The stamp source of a response that depends on nothing but the cycle."""
+    """The stamp source of a response that depends only on the cycle."""
 
 
 class CachedResponse(Response):

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from tuner.api.orders_api import OVERRIDE_S_MAX
 
 BROKER_MAX = 2**31 - 1  # Kafka's ids are 32 bits.
-_RATE_MAX = 2**53  # JSON numbers up to here are exact.
+_RATE_MAX = 2**53  # Up to this value, every integer is exact as a JSON number.
 
 
 class OrderRequest(BaseModel):
@@ -65,7 +65,7 @@ class OrderReceipt(BaseModel):
 
 
 class PlanReceipt(BaseModel):
-    """The plan is recorded. The active tuner begins it within a cycle, or at its start."""
+    """The plan is recorded. The active tuner begins the plan within a cycle, or at the plan's start time."""
 
     plan: str = Field(description="the id of the plan")
     by: str
@@ -257,7 +257,7 @@ class Move(BaseModel):
     progress_age_s: float | None
     stalled: bool | None
     stalled_since_ms: int | None
-    progress_lost_s: float | None  # The stall score: from a limit on the move counts as stalled.
+    progress_lost_s: float | None  # The stall score. A move whose score reaches the limit is stalled.
     reason: str | None
     text: str | None
     sampled_at_ms: int

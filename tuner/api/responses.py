@@ -68,8 +68,8 @@ class SharedBody:
         builds_at_request = self._build_count
         with self._lock:
             stamp = self._stamp()
-            # A body whose build started after this request is new enough, even if its stamp has expired meanwhile. Otherwise each
-            # waiting request would build it again, one after the other.
+            # A body whose build started after this request is new enough, even if its stamp has expired meanwhile. If the body were
+            # built again, the waiting requests would each build it, one after the other.
             if stamp != self._body_stamp and self._build_count <= builds_at_request:
                 self._build_count += 1
                 self._body, self._body_stamp = self._build(), stamp
@@ -81,7 +81,7 @@ class SecurityHeaders:
 
     def __init__(self, app: ASGIApp, *, tls: bool = False) -> None:
         self._app = app
-        # Responses must not be cached: they describe this second, and some are for this caller only.
+        # Browsers and proxies must not cache responses: a response describes this second, and may be for this caller only.
         headers = {**SECURITY_HEADERS, **(_TLS_ONLY if tls else {}), "cache-control": "no-store"}
         self._headers = [(name.encode(), value.encode()) for name, value in headers.items()]
 
@@ -98,7 +98,7 @@ class SecurityHeaders:
                 has_started = True
                 headers = message.get("headers", [])
                 names = {name.lower() for name, _ in headers}
-                # A new list, as a cached response reuses its own.
+                # A new list: a cached response uses its own list again, so that list must not change.
                 message["headers"] = [*headers, *(header for header in self._headers if header[0] not in names)]
             await send(message)
 

@@ -307,7 +307,7 @@ def page_json(
 
     Args:
         name: the key of the list of rows.
-        to_json: makes the JSON value of a row; None: rows are JSON values already.
+        to_json: makes the JSON value of a row; None if rows are JSON values already.
     """
     shown = rows[offset : offset + limit]
     end = offset + limit
@@ -324,7 +324,7 @@ def plans_json(
     """Returns one page of the active plans as JSON values.
 
     Args:
-        snapshot: the last cycle, whose moves the expected end of each plan depends on.
+        snapshot: the last cycle. The expected end of each plan depends on its moves.
         find: only plans whose name contains this text.
     """
     limits = plan_views.limits_json(plans.limits) if plans.limits is not None else None
@@ -349,7 +349,7 @@ def tenants_json(quotas: Mapping[str, Any] | None, offset: int, limit: int, find
     """Returns one page of the tenants as JSON values.
 
     Args:
-        quotas: as ``QuotaStatusStore.as_json`` returns them.
+        quotas: the result of ``QuotaStatusStore.as_json``.
         find: only tenants whose user or client-id contains this text.
     """
     if quotas is None:

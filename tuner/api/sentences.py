@@ -34,7 +34,7 @@ from tuner.core.operator_orders import Orders
 from tuner.core.throttle_limits import StallLimits, ThrottleLimits
 
 NAMED_MAX = 6
-# A forecast takes as long as a cycle; with more partitions it would delay the response.
+# A forecast of what follows `resume` computes a whole cycle. With more partitions it would delay the response.
 FORECAST_PARTITIONS_MAX = 5_000
 
 
@@ -73,7 +73,7 @@ def headline(
 
 
 def recovery_sentence(moves: Mapping[BrokerSide, MoveSignal]) -> str | None:
-    """Returns a sentence about the brokers whose replicas catch up after they left the ISR; None if there are none.
+    """Returns a sentence about the brokers whose replicas left the ISR and catch up; None if there are no such brokers.
 
     Args:
         moves: fresh signals.
@@ -196,7 +196,7 @@ def upcoming_changes(
     *,
     dry_run: bool = False,
 ) -> list[str]:
-    """Returns the changes that will come without a further decision: stalls, ends of overrides, the cleanup after the moves."""
+    """Returns the changes that time alone will bring: stalls, the ends of overrides, the cleanup after the moves."""
     override_ends = [
         f"The override of {side_name(side)} ends at {moment(order.until_ms)}; then the tuner controls it again."
         for side, order in sorted(observation.orders.overrides.items())[:NAMED_MAX]
@@ -209,11 +209,11 @@ def upcoming_changes(
 
 
 def unthrottled_moves_warning(live: LiveCluster, limits: ThrottleLimits) -> list[str]:
-    """Returns a warning if some moves run unthrottled and the tuner leaves them so, as its settings say."""
+    """Returns a warning if moves run unthrottled and the tuner's settings say that it adds no throttle."""
     if limits.throttles_all_moves:
         return []
     if len(live.moves) > FORECAST_PARTITIONS_MAX:
-        # Too many to look up each one: any throttled-replica list counts as a throttle of all moves.
+        # There are too many moves to check each one, so any throttled-replica list counts as a throttle of all moves.
         unthrottled = 0 if live.lists else len(live.moves)
     else:
         unthrottled = sum(not is_throttled(move, live) for move in live.moves)
@@ -230,7 +230,7 @@ def unthrottled_moves_warning(live: LiveCluster, limits: ThrottleLimits) -> list
 def steps_after_resume(
     observation: Observation, memory: Memory, limits: ThrottleLimits, stall_limits: StallLimits
 ) -> list[str]:
-    """Returns the steps that an active pause or release postpones until resume."""
+    """Returns the steps that the tuner will take after `resume`, while a pause or a release is active."""
     pause = observation.orders.pause
     released = pause is not None and pause.released
     state = "restores the throttles it still manages, and then waits" if released else "changes nothing, and waits"
@@ -251,7 +251,7 @@ def steps_after_resume(
 
 
 def stall_warnings(memory: Memory, stall_limits: StallLimits) -> list[str]:
-    """Returns a sentence for each move that loses progress and is not stalled yet."""
+    """Returns a sentence for each move that loses progress but is not stalled yet."""
     warnings = []
     for broker, state in sorted(memory.stalls.items()):
         if not state.stalled and state.lost_s >= 1.0:

@@ -51,7 +51,7 @@ from tuner.api.uvicorn_server import LimitedServer
 STOP_S_MAX = 10.0
 _UNREAD_MS_MAX = 60_000  # The kernel closes a connection whose peer acknowledges no data for this long.
 _MESSAGES_MAX = 5
-_QUOTABLE_KEY = re.compile(r"[A-Za-z_.]{1,40}")  # Any other text is not quoted, as it may be a misplaced token.
+_QUOTABLE_KEY = re.compile(r"[A-Za-z_.]{1,40}")  # Another text may be a misplaced token, so messages do not quote it.
 
 
 def make_app(
@@ -72,8 +72,8 @@ def make_app(
 
     Args:
         cycle_s: interval of the tuner's cycles.
-        order_service: records orders; None: orders are refused.
-        plan_service: previews and records plans; None: plans are refused.
+        order_service: records orders; None if orders are refused.
+        plan_service: previews and records plans; None if plans are refused.
         reads: rate limit for the requests of one address.
         orders: rate limit for the orders of one caller.
         tls: whether the server speaks TLS.
@@ -90,7 +90,7 @@ def make_app(
     app.add_middleware(ResponseCache, guard=guard)
     app.add_middleware(RequestLimiter, reads=reads or TokenBuckets(READS, monotonic))
     app.add_middleware(ConcurrentRequestLimiter)
-    app.add_middleware(SecurityHeaders, tls=tls)  # The one added last is outermost.
+    app.add_middleware(SecurityHeaders, tls=tls)  # The middleware added last is the outermost.
     app.add_exception_handler(RequestValidationError, _answer_invalid_request)
     app.include_router(read_routes(state, guard, app.openapi))
     app.include_router(order_routes(state.observers, guard, order_service))
@@ -154,7 +154,7 @@ def _status(state: ApiState) -> dict[str, Any]:
 
 
 async def _answer_invalid_request(request: Request, error: Exception) -> Response:  # noqa: ARG001 - the shape of a handler
-    """Answers an invalid request with one sentence, without quoting its values, as they may contain a secret."""
+    """Answers an invalid request with one sentence. The sentence quotes no value of the request, which may contain a secret."""
     assert isinstance(error, RequestValidationError)
     faults = []
     for fault in error.errors()[:_MESSAGES_MAX]:
@@ -200,7 +200,7 @@ class HttpServer:
         # not set the option on these connections. Accepted connections inherit it.
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._socket.bind((host, port))
-        self._socket.listen()  # Clients that connect before the server runs wait, and are not refused.
+        self._socket.listen()  # From now on, clients that connect wait until the server runs, instead of being refused.
         self.port: int = self._socket.getsockname()[1]
         self._server = LimitedServer(app, self._socket, self._certificate)
         limit_library_logs()  # After uvicorn has configured its loggers.

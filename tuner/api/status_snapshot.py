@@ -24,7 +24,7 @@ class StatusSnapshot:
     """The last cycle with the reference values for progress. Values that several views need are computed once.
 
     Attributes:
-        peaks: the most remaining bytes of each destination.
+        peaks: the highest number of remaining bytes of each destination.
     """
 
     cycle: CycleSnapshot
@@ -76,7 +76,7 @@ class StatusSnapshot:
         stalled = {b for b, state in self.cycle.result.memory.stalls.items() if state.stalled}
 
         def sort_key(broker: int) -> tuple[bool, float, bool, int]:
-            # A broker without a move comes after one with nothing left to copy. False sorts before True.
+            # A broker without a move comes after a broker with nothing left to copy. False sorts before True.
             left_bytes = remaining_bytes.get(broker, -1.0)
             return broker not in stalled, -left_bytes, broker not in throttled, broker
 
@@ -103,7 +103,7 @@ class StatusSnapshot:
         """The sides whose moves can end neither at the current rate nor at the maximum rate; sorted."""
         limits, rates = self.cycle.result.limits, self.rates
         throttled = [(side, load, rates[side]) for side, load in self.loads.items() if side in rates]
-        # The keys of a dictionary: in order, and quick to look up.
+        # The keys of a dictionary keep their order and are quick to look up.
         return dict.fromkeys(
             sorted(side for side, load, rate in throttled if is_infeasible(rate.bytes_per_s, load, limits))
         )

@@ -40,7 +40,7 @@ from tuner.journal.event_lines import event_text, group_by_event
 from tuner.settings.schedule_periods import SettingsPeriod
 
 RECENT_EVENTS_MAX = 50
-_GROUPED_MAX = 200  # New decisions of a cycle that are grouped by event for the list of last decisions.
+_GROUPED_MAX = 200  # At most this many new decisions of a cycle are grouped by event for the list of last decisions.
 THROTTLES, MUTATION_QUOTAS, PLANS, LOG_DIRS, CORDONS = "throttles", "mutation_quotas", "plans", "log_dirs", "cordons"
 REPLICATION_LAG, CRUISE_CONTROL, LEADERSHIP = "replication_lag", "cruise_control", "leadership"
 CONTROLLERS = (THROTTLES, MUTATION_QUOTAS, PLANS, LOG_DIRS, CORDONS, REPLICATION_LAG, CRUISE_CONTROL, LEADERSHIP)
@@ -84,7 +84,7 @@ class StatusStore:
         self.partition_limits = partition_limits
         # Returns the partitions that no partition limit counts.
         self.read_internal: Callable[[], InternalPartitions] = InternalPartitions
-        self.schedule: SettingsPeriod | None = None  # The rules that apply; None: the settings have no rules.
+        self.schedule: SettingsPeriod | None = None  # The rules that apply; None if the settings have no rules.
         self.partitions_named_max = partitions_named_max
         self._wall_clock = wall_clock
         self._lock = threading.Lock()
@@ -100,7 +100,7 @@ class StatusStore:
         self.actuations = 0
         self.failures = 0
         self.cycle_s = 0.0  # Duration of the last cycle.
-        # When the last successful cycle ended; None: no cycle has ended since this tuner became active.
+        # When the last successful cycle ended; None if no cycle has ended since this tuner became active.
         self.cycled_at_s: float | None = None
         self._active_since_s: float | None = None
         self._standby_at_s: float | None = None  # When the standby last asked for the lease, or said why it cannot.
@@ -120,7 +120,7 @@ class StatusStore:
     # -- called by the loop ----------------------------------------------------------------------------------------------
 
     def become_active(self) -> None:
-        """Notes that this tuner holds the lease, or begins its dry run."""
+        """Records that this tuner holds the lease, or begins its dry run."""
         self._active_since_s = self._wall_clock()
         self.active = True
         self.suspended_controllers.clear()
@@ -130,7 +130,7 @@ class StatusStore:
         """Drops the state of the last cycle: this tuner no longer acts.
 
         Args:
-            waiting_for: why the tuner cannot act; None: it lacks only the lease.
+            waiting_for: why the tuner cannot act; None if it lacks only the lease.
         """
         with self._lock:
             self._waiting_for = waiting_for or STANDBY_REASON

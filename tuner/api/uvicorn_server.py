@@ -1,4 +1,4 @@
-"""uvicorn's server with the tuner's own acceptor, as asyncio accepts connections without a limit."""
+"""uvicorn's server with the tuner's own acceptor, because asyncio's acceptor has no connection limit."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ class LimitedServer(uvicorn.Server):
         limits = process_limits()
         self._table = ConnectionTable(limits.connections, limits.connections_per_address)
 
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:  # noqa: ARG002 - the constructor received the socket
+    # noqa: ARG002 - the constructor received the socket
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await self.lifespan.startup()
         loop = asyncio.get_running_loop()
 

@@ -190,7 +190,8 @@ def next_steps_json(snapshot: StatusSnapshot, *, has_plans: bool = False) -> lis
 def destinations_by_urgency(snapshot: StatusSnapshot) -> list[int]:
     """Returns the destination brokers, most urgent first.
 
-    Stalled brokers come first, then those without an expected end (most remaining bytes first), then the others (latest end first).
+    Stalled brokers come first, then brokers without an expected end (most remaining bytes first), then the other brokers (latest
+    end first).
     """
     stalls = snapshot.cycle.result.memory.stalls
 
@@ -211,7 +212,7 @@ def _eta_s(snapshot: StatusSnapshot, signal: MoveSignal) -> float | None:
 
 def move_json(snapshot: StatusSnapshot, broker: int) -> dict[str, Any]:
     signal, decision = snapshot.destinations[broker], snapshot.last_decisions.get((broker, Side.FOLLOWER))
-    # The most bytes that remained at once, since the move began: the total that its progress is measured against.
+    # The highest number of remaining bytes since the move began. Progress is measured relative to this number.
     peak, state = snapshot.peaks.by_broker.get(broker), snapshot.cycle.result.memory.stalls.get(broker)
     return {
         "broker": broker,

@@ -36,7 +36,7 @@ class ExternalEvent:
 
 
 class EventTracker:
-    """Compares each cycle with the one before."""
+    """Compares each cycle with the cycle before."""
 
     def __init__(self) -> None:
         self._moving_count = 0
@@ -46,7 +46,7 @@ class EventTracker:
         self._acted_at_ms: int | None = None  # When the last event about acts was made.
 
     def note_actions(self, acts: Sequence[ExecutedDecision]) -> None:
-        """Notes acts. A later cycle makes an event from their counts and from the newest acts."""
+        """Keeps acts for the next event, which a later cycle makes from their counts and from the newest acts."""
         failed = sum(failure is not None for _, failure in acts)
         self._acts = list(acts)
         self._counts["failed"] += failed

@@ -13,7 +13,7 @@ from tuner.api.orders_api import broker_fault
 from tuner.api.parameters import BrokerId
 from tuner.api.week_views import week_inputs, week_json
 
-# The first request starts the reader; a small cluster's week is read within this time.
+# The first request starts the reader. The week of a small cluster is read within this time.
 _READ_S_MAX = 1.5
 _AGAIN_S = 2
 

@@ -33,7 +33,7 @@ COLUMNS = (
     "lag_messages",
     "copied",
 )
-WEEK_COLUMNS = COLUMNS[:5]  # Those that the week of a broker shows.
+WEEK_COLUMNS = COLUMNS[:5]  # The columns that the week of a broker shows.
 _WIDTH = len(COLUMNS)
 _COPIED = COLUMNS.index("copied")
 _HIGHEST = ("produce_p99_ms", "lag_messages")
@@ -47,7 +47,7 @@ class BrokerWeek(NamedTuple):
     Attributes:
         start_ms: start of the first period; epoch.
         columns: by name, one value for each period; None is a gap.
-        copied: for each period, whether the broker copied replicas; None: not known.
+        copied: for each period, whether the broker copied replicas; None if not known.
     """
 
     start_ms: int
@@ -60,7 +60,8 @@ class BrokerSeries(NamedTuple):
 
     Attributes:
         start_ms, step_ms: start of the first step, and the length of a step.
-        columns: by name, one value for each step; None is a gap. Rates are means, latency and lag are the highest period's.
+        columns: by name, one value for each step; None is a gap. For a longer step, a rate is the mean of its periods; latency and
+            lag are the highest values.
     """
 
     start_ms: int
@@ -74,7 +75,7 @@ class WeekStore(ReadOnRequest):
     Attributes:
         profiles: what `rheostat learn` has published, by broker.
         events: the changes that `rheostat learn` has found, the newest first.
-        wants_older: a request has asked for more than the last week, so the follower reads the older weeks too.
+        wants_older: whether a request has asked for more than the last week. The follower then reads the older weeks too.
     """
 
     def __init__(self, cluster: str) -> None:
@@ -94,7 +95,7 @@ class WeekStore(ReadOnRequest):
     # -- called by the follower ------------------------------------------------------------------------------------------
 
     def add(self, period: HistoryPeriod, now_ms: int) -> None:
-        """Adds a period, which replaces an earlier record of the same period. Other clusters and times are left out."""
+        """Adds a period, which replaces an earlier record of the same period. Ignores other clusters, and times out of range."""
         number, now_number = period.start_ms // PERIOD_MS, now_ms // PERIOD_MS
         if period.cluster != self.cluster or period.start_ms % PERIOD_MS:
             return
@@ -129,13 +130,13 @@ class WeekStore(ReadOnRequest):
             del self._rows[broker], self._last_numbers[broker]
 
     def mark_older_read(self) -> None:
-        """Notes that the weeks before the last one are read too."""
+        """Records that the weeks before the last one are read too."""
         self._has_older = True
 
     # -- called by the server --------------------------------------------------------------------------------------------
 
     def older_unread_reason(self) -> str | None:
-        """Returns why the weeks before the last one are not read yet; None: they are read. Makes the follower read them."""
+        """Returns why the weeks before the last one are not read yet; None if they are read. Makes the follower read them."""
         if self._has_older:
             return None
         self.wants_older = True
@@ -189,12 +190,12 @@ class WeekStore(ReadOnRequest):
         first, last = from_ms // unit_ms, to_ms // unit_ms
         width = max(1, -(-(last - first + 1) // steps_max))
         first -= first % width
-        # The place of each period or hour of the range in the row; an unknown one has the place behind the last.
-        places = [n % slots if numbers[n % slots] == n else slots for n in range(first, last + 1)]
+        # The slot of each period (or hour) of the range; for an unknown period, the slot behind the last one, which holds a gap.
+        slots_of_range = [n % slots if numbers[n % slots] == n else slots for n in range(first, last + 1)]
         columns = {}
         for offset, name in enumerate(COLUMNS[:_COPIED]):
             column = [*row[offset::_WIDTH], _NAN]
-            values = [column[place] for place in places]
+            values = [column[slot] for slot in slots_of_range]
             columns[name] = [_combined(name, values[at : at + width]) for at in range(0, len(values), width)]
         return BrokerSeries(first * unit_ms, width * unit_ms, columns)
 
@@ -233,7 +234,7 @@ class _HourRing:
     def joined(
         self, broker: int, week: array[float] | None, week_numbers: array[int]
     ) -> tuple[array[float], array[int]]:
-        """Returns the row and the numbers of all hours: these means, and those of the periods that are still in the week."""
+        """Returns the row and the numbers of all hours. The means of this ring are joined with the periods of the last week."""
         row, numbers = self._rows.get(broker, _EMPTY * HOURS)[:], self._numbers[:]
         if week is None:
             return row, numbers
@@ -243,13 +244,13 @@ class _HourRing:
                 slots_by_hour.setdefault(period // _PERIODS_PER_HOUR, []).append(slot)
         columns = [week[offset::_WIDTH] for offset in range(_WIDTH)]
         for hour, slots in slots_by_hour.items():
-            place = hour % HOURS
-            if numbers[place] > hour:
+            hour_slot = hour % HOURS
+            if numbers[hour_slot] > hour:
                 continue
-            count = self._counts[place] if numbers[place] == hour else 0
-            start = place * _WIDTH
+            count = self._counts[hour_slot] if numbers[hour_slot] == hour else 0
+            start = hour_slot * _WIDTH
             if not count:
-                numbers[place] = hour
+                numbers[hour_slot] = hour
                 row[start : start + _WIDTH] = array(
                     "f", [_mean([column[slot] for slot in slots]) for column in columns]
                 )
@@ -260,7 +261,7 @@ class _HourRing:
 
 
 def _mean(values: Sequence[float]) -> float:
-    """Returns the mean of the known values; NaN: none is known."""
+    """Returns the mean of the known values; NaN if no value is known."""
     known = [value for value in values if not math.isnan(value)]
     return sum(known) / len(known) if known else _NAN
 
@@ -301,7 +302,7 @@ def _values(history: BrokerHistory) -> list[float]:
 
 
 def _copied(history: BrokerHistory) -> float | None:
-    """Returns 1 if the broker copied replicas in this period, also between its log directories; None: not known."""
+    """Returns 1 if the broker copied replicas in this period, also between its log directories; None if not known."""
     measures = (
         history.moving_partitions_max,
         history.reassignment_in_bytes_per_s,

@@ -1,4 +1,4 @@
-"""The sentences about the week of a broker: what the page waits for, forecast, capacity, changes."""
+"""The sentences about the week of a broker: why data are missing, the forecast, the capacity, the changes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MEASURES = {
 
 
 def waits_for(broker: int, *, is_history_empty: bool) -> str:
-    """Returns why a broker has no history, and when it begins."""
+    """Returns why a broker has no history, and when its history begins."""
     if is_history_empty:
         return (
             "The history is empty. It begins about ten minutes after the stream starts, and has a value for each period of ten "
@@ -40,7 +40,7 @@ def waits_for(broker: int, *, is_history_empty: bool) -> str:
 
 
 def forecast_text(profile: BrokerProfile | None, now_ms: int) -> str:
-    """Returns the age of the forecast, its models and their errors; without a forecast, what it waits for."""
+    """Returns the age of the forecast, its models and their errors. Without a forecast, returns why there is none yet."""
     if profile is None:
         return "No forecast: `rheostat learn` has not published a profile of this broker yet."
     age_s = max(0.0, (now_ms - profile.made_at_ms) / 1000)
@@ -102,7 +102,7 @@ def tenant_event_texts(events: Iterable[ChangeEvent], count_max: int) -> list[st
 
 
 def event_text(event: ChangeEvent) -> str:
-    """Returns the event as a sentence: what changed, from what to what, and since when."""
+    """Returns the event as a sentence: the measure that changed, its earlier and its new value, and since when."""
     name, unit = _MEASURES[event.measure]
     subject = f"Broker {event.broker}" if event.broker is not None else _tenant_text(event)
     before, after = three_digits(event.before), three_digits(event.after)

@@ -34,9 +34,9 @@ class WeekInputs:
     """The inputs for the week of one broker.
 
     Attributes:
-        week: None: the history has no period of this broker.
-        profile: what `rheostat learn` has published about the broker; None: nothing.
-        capacity: the broker's capacity in the settings; None: not set.
+        week: None if the history has no period of this broker.
+        profile: what `rheostat learn` has published about the broker; None if there is nothing.
+        capacity: the broker's capacity in the settings; None if not set.
     """
 
     broker: int
@@ -119,7 +119,7 @@ def _forecast_json(profile: BrokerProfile) -> dict[str, Any]:
 def _load_json(forecast: LoadForecast, made_s: float) -> dict[str, Any]:
     """
     Args:
-        made_s: from the start of the first step until the forecast was made.
+        made_s: time from the start of the forecast's first step until the forecast was made.
     """
     aheads_s = [max(0.0, step * STEP_S - made_s) for step in range(len(forecast.bytes_per_s))]
     return {
@@ -130,9 +130,9 @@ def _load_json(forecast: LoadForecast, made_s: float) -> dict[str, Any]:
 
 
 def _baseline_json(snapshot: StatusSnapshot, inputs: WeekInputs) -> dict[str, Any] | None:
-    """Returns the latency without copies and the objective that follows from it, by hour, from the first period on.
+    """Returns the usual latency without copies, and the objective that follows from it, by hour, from the first period on.
 
-    The profile begins now. An earlier hour has the profile's value for the same hour of the week.
+    The profile begins at the present hour. An earlier hour gets the profile's value for the same hour of the week.
     """
     profile, objective = inputs.profile, snapshot.objective
     if profile is None or not profile.quiet_p99_ms:
@@ -159,13 +159,13 @@ def _baseline_json(snapshot: StatusSnapshot, inputs: WeekInputs) -> dict[str, An
 
 
 def _link_speed(snapshot: StatusSnapshot, broker: int) -> float | None:
-    """Returns the speed (bytes/s) of the broker's link, from the metrics of its machine; None: not known."""
+    """Returns the speed (bytes/s) of the broker's link, from the metrics of its machine; None if not known."""
     signals = snapshot.observation.broker_signals if snapshot.observation is not None else {}
     return signals[broker].link_speed_bytes_per_s if broker in signals else None
 
 
 def _capacity_json(inputs: WeekInputs, direction: str, link_speed_bytes_per_s: float | None) -> dict[str, Any] | None:
-    """Returns the capacity of one direction: from the settings, else as learned, else the speed of the link."""
+    """Returns the capacity of one direction: the value in the settings, else the learned value, else the speed of the link."""
     if inputs.capacity is not None:
         configured = inputs.capacity.in_bytes_per_s if direction == "in" else inputs.capacity.out_bytes_per_s
         return {"bytes_per_s": configured, "source": "settings", "seen_at_ms": None}

@@ -35,7 +35,7 @@ class ClusterAliases:
         """Returns for each name, as text, the settings that it still has in the cluster. A name without settings is absent.
 
         Args:
-            brokers: the live brokers; throttles of other brokers are left out, as they cannot be removed. None: all brokers.
+            brokers: the live brokers; throttles of other brokers are left out, as they cannot be removed. None means all brokers.
         """
         holdings = {}
         for name, state in sorted(self._states.items()):

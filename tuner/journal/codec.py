@@ -55,7 +55,7 @@ def _fields_of(kind: type, prefix: str) -> dict[str, Any]:
 # remembers. "steering" marks the other inputs of a steering tick, "quotas" those of a mutation quota cycle, "leaders" and
 # "election" those of a decision about preferred leaders, and "movement" those of a decision about Cruise Control.
 STATE_FIELDS: Mapping[str, Any] = {
-    "not_seen": str | None,  # Why the cluster could not be read; None: it was read.
+    "not_seen": str | None,  # Why the cluster could not be read; None if it was read.
     **_fields_of(LiveCluster, "live"),
     "signals.brokers": Mapping[int, BrokerSignal],
     "signals.moves": Mapping[BrokerSide, MoveSignal],

@@ -67,7 +67,7 @@ class Entry:
         text: a sentence for people.
         decision: the fields of the decision.
         inputs: the values that the decision was made from.
-        failure: why the action failed; None: it did not fail.
+        failure: why the action failed; None if it did not fail.
         seq: the number of the entry in its ring.
     """
 

@@ -21,7 +21,7 @@ _CLEANUP_REASONS = {"move_ended": "the move has ended", "released": "released by
 
 
 def event_key(entry: Entry) -> Hashable | None:
-    """Returns a key that all entries of one event share; None: the entry is an event of its own."""
+    """Returns a key that all entries of one event share; None if the entry is an event of its own."""
     if subject_of(entry) is None:
         return None
     if is_cleanup(entry):
@@ -32,7 +32,7 @@ def event_key(entry: Entry) -> Hashable | None:
 
 
 def subject_of(entry: Entry) -> Hashable | None:
-    """Returns the throttle or topic that an entry is about; None: it is about several or about none."""
+    """Returns the throttle or topic that an entry is about; None if it is about several or about none."""
     decision = entry.decision
     if (topic := decision.get("topic")) is not None:
         return str(topic)
@@ -68,7 +68,7 @@ def event_text(entries: Sequence[Entry]) -> str:
 
 
 def failures_text(failed: Sequence[tuple[Entry, str]], count: int) -> str | None:
-    """Returns the failures of an event as text; None: nothing failed.
+    """Returns the failures of an event as text; None if nothing failed.
 
     Args:
         failed: the entries that failed, each with its failure.
@@ -83,7 +83,7 @@ def failures_text(failed: Sequence[tuple[Entry, str]], count: int) -> str | None
 
 
 def outcome_text(acts: Sequence[ExecutedDecision]) -> tuple[str, str | None]:
-    """Returns one sentence for decisions that were carried out together, and their failures; None: nothing failed."""
+    """Returns one sentence for decisions that were carried out together, and their failures; None if nothing failed."""
     entries = [entry_of("outcome", decision, at_ms=0, failure=failure) for decision, failure in acts]
     texts = [event_text(group) for group in group_by_event(entries)]
     failed = [(entry, entry.failure) for entry in entries if entry.failure is not None]

@@ -17,7 +17,7 @@ def read_inputs(consumer: KafkaConsumer, topic: str, since_ms: int | None, *, ba
     """Yields Kafka's records from a time on up to the current end; none if the topic does not exist.
 
     Args:
-        since_ms: the broker's timestamp of the oldest record to read; None: start at an offset, see ``back``.
+        since_ms: the broker's timestamp of the oldest record to read; None if the reader starts at an offset, see ``back``.
         back: how many offsets before the end of each partition to start.
 
     Raises:

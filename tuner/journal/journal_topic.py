@@ -48,7 +48,7 @@ class JournalTopic:
         self._was_missing = False  # At the previous check.
 
     def find_problem(self) -> str | None:
-        """Returns why no tuner can get the lease; None: the topic exists. Asks the cluster every ``CHECK_EVERY_S`` at most."""
+        """Returns why no tuner can get the lease; None if the topic exists. Asks the cluster every ``CHECK_EVERY_S`` at most."""
         if self._monotonic() - self._checked_s < CHECK_EVERY_S:
             return self._problem
         self._checked_s = self._monotonic()

@@ -179,7 +179,8 @@ class KafkaJournal:
         Args:
             outbox: entries that the journal already has are removed from it. If another tuner has acted since, the outbox forgets
                 its rates.
-            known: what this tuner, as a standby, has already read of the journal, with the outbox's ``times_ms``; None: nothing.
+            known: what this tuner has already read of the journal as a standby, with the outbox's ``times_ms``; None if it has read
+                nothing.
 
         Raises:
             UnreadableBatchError: a batch of the journal or the orders topic cannot be decompressed.
@@ -223,7 +224,7 @@ class KafkaJournal:
 
     @property
     def blocked(self) -> str | None:
-        """Why no tuner may act on what ``recover`` read, and what to do; None: one may."""
+        """Why no tuner may act on what ``recover`` read, and what to do; None if one may act."""
         return blocking_text(self.unreadable, self._topic)
 
     def write(

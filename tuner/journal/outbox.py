@@ -26,8 +26,8 @@ class WriteOutcome:
 
     Attributes:
         recorded_setpoint_bytes_per_s: the setpoint that the journal has.
-        owned: the managed rate now; None: it is no longer managed.
-        externally_owned_until_ms: until when it is externally owned; None: it is not.
+        owned: the managed rate now; None if it is no longer managed.
+        externally_owned_until_ms: until when it is externally owned; None if it is not.
     """
 
     recorded_setpoint_bytes_per_s: int

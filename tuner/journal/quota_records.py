@@ -193,5 +193,5 @@ def failed_entry(failures: Mapping[QuotaEntity, str], at_ms: int) -> Entry:
 
 
 def requested_per_s(change: QuotaWrite) -> float | None:
-    """Returns the quota that the change writes, in partitions/s; None: it removes the quota."""
+    """Returns the quota that the change writes, in partitions/s; None if it removes the quota."""
     return change.setpoint_per_s if isinstance(change, SetQuota) else change.value_per_s

@@ -141,7 +141,7 @@ class ReadAhead:
             named_teardown("reader of the journal ahead", partial(consumer.close, timeout_ms=2000))()
 
     def take_knowledge(self) -> JournalKnowledge | None:
-        """Returns the knowledge and hands it over to the caller; None: there is none that may be used.
+        """Returns the knowledge and hands it over to the caller; None if there is none that may be used.
 
         Raises:
             ClusterError: the topic id cannot be checked now. The knowledge is kept.

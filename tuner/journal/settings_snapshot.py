@@ -25,12 +25,12 @@ class SettingsSnapshot:
     """All settings that decisions depend on.
 
     Attributes:
-        objective: the latency objective; None: the tuner only rescues stalled moves, and does not steer.
+        objective: the latency objective; None if the tuner only rescues stalled moves, and does not steer.
         law: the limits of the control law; None exactly if ``objective`` is None.
         writes_max: most config writes of one steering tick.
-        quotas: the mutation quota policy; None: mutation quotas are not managed.
-        leadership: the limits of elections of preferred leaders; None: none was decided about.
-        movements: the limits of Cruise Control's concurrency; None: nothing was decided about it.
+        quotas: the mutation quota policy; None if mutation quotas are not managed.
+        leadership: the limits of elections of preferred leaders; None if none was decided about.
+        movements: the limits of Cruise Control's concurrency; None if nothing was decided about it.
     """
 
     limits: ThrottleLimits

@@ -44,8 +44,8 @@ class RecordedStep:
     Attributes:
         kind: a key of ``STREAM_BY_KIND``.
         decisions: the digest of its decisions (journal/decision_digest.py).
-        pieces: what changed since the previous step; None: not known.
-        frame: the whole state before the step; None: not recorded with this step.
+        pieces: what changed since the previous step; None if not known.
+        frame: the whole state before the step; None if not recorded with this step.
     """
 
     run: str
@@ -166,7 +166,8 @@ class _SectionReader:
     def __init__(self, missed: MissedSteps) -> None:
         self._missed = missed
         self._step_headers: list[Mapping[str, Any]] = []
-        self._pieces: defaultdict[int, list[Piece | None]] = defaultdict(list)  # By step; None: an unknown state field.
+        # By step. None stands for a state field that this version does not know.
+        self._pieces: defaultdict[int, list[Piece | None]] = defaultdict(list)
         self._frames: dict[int, _Frame] = {}  # By step.
 
     def read(self, run: str, chunks: Iterable[RecordingChunk]) -> Iterator[RecordedStep]:

@@ -70,7 +70,7 @@ class FencedThrottles:
 
 
 def write_refusal(fence: Fence) -> Failure | None:
-    """Returns why nothing may be written now; None: writes are allowed."""
+    """Returns why nothing may be written now; None if writes are allowed."""
     if fence.proof_age_s() <= PROOF_S_MAX:
         return None
     try:

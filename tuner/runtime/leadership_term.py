@@ -74,8 +74,8 @@ def serve(
     """Runs until the lease or the journal is lost, orders become unreadable, new settings wait, or ``stop`` is set.
 
     Args:
-        cluster_error: returns why the cluster does not answer; None: it answers.
-        orders_error: returns why an order could not be read; None: all orders were read. An unread order may be a pause, so the
+        cluster_error: returns why the cluster does not answer; None if it answers.
+        orders_error: returns why an order could not be read; None if all orders were read. An unread order may be a pause, so the
             tuner must not act.
         follow_schedule: puts the settings of this time in force; it is called before each throttle cycle.
     """

@@ -100,7 +100,7 @@ class Standby:
         return True
 
     def try_until_connected(self, connect: Callable[[], T]) -> T | None:
-        """Returns the result of ``connect``, which is called again while Kafka does not answer. None: ``stop`` was set before."""
+        """Returns the result of ``connect``, which is called again while Kafka does not answer. None if ``stop`` was set before."""
         while not self._stop.is_set():
             try:
                 return connect()
@@ -210,7 +210,7 @@ class Standby:
         return False
 
     def _conflicting_alias(self, journal: KafkaJournal) -> str | None:
-        """Returns why this tuner must not act because of another cluster name; None: it may act.
+        """Returns why this tuner must not act because of another cluster name; None if it may act.
 
         If this tuner itself manages throttles, it may act although another name has throttles too. Otherwise neither could clean
         up.
@@ -244,7 +244,7 @@ class Standby:
         self._stop.wait(_TAKE_OVER_PAUSE_S if pause_s is None else pause_s)
 
     def cluster_error(self) -> str | None:
-        """Returns why the cluster does not answer; None: it answers."""
+        """Returns why the cluster does not answer; None if it answers."""
         try:
             self._client.brokers()
         except ClusterError as error:

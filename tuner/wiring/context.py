@@ -32,7 +32,7 @@ class TermContext:
         settings: in force at the start of the term. During the term only the schedule changes the policy in them (schedule.py).
         file_settings: the settings of the file, without the changes of the schedule.
         live: reads the state of the cluster.
-        recoveries: finds recovering replicas; None: they are ignored.
+        recoveries: finds recovering replicas; None if they are ignored.
         vetoes: returns the external checks that veto now.
         journal: already read to its end.
         observers: receive every cycle for the API and the metrics.

@@ -41,7 +41,7 @@ def http_server(
     Args:
         process_metrics: metrics of the process itself, which are served with those of ``stores``.
         orders: records operator orders.
-        plan_service: previews and records plans; None: plans are refused.
+        plan_service: previews and records plans; None if plans are refused.
         other_pages: name and status page of each other cluster.
 
     Raises:

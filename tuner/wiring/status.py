@@ -60,7 +60,7 @@ def status_stores(
     """Returns empty stores.
 
     Args:
-        threads: names threads that have ended by an exception; None: such threads are not reported.
+        threads: names threads that have ended by an exception; None if such threads are not reported.
     """
     throttles = StatusStore(
         cluster,

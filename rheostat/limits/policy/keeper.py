@@ -139,7 +139,7 @@ class Keeper:
         self._file = file
         self._count = count
         self._logged: str | None = (
-            ""  # The error logged last; None: success was logged last; empty: nothing is logged yet.
+            ""  # The error logged last; None if success was logged last; empty if nothing is logged yet.
         )
 
     def write(self) -> Count:

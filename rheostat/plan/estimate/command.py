@@ -36,7 +36,7 @@ def run_estimate(
     """Prints the answer, and returns the exit code.
 
     Args:
-        plan: the plan file; None: the reassignments in progress.
+        plan: the plan file; None means the reassignments in progress.
         config: the settings file for the live cluster.
         current: a file with the current assignment, instead of the live cluster.
         measure_s: how long to watch the logs for write rates.

@@ -64,8 +64,9 @@ def from_cluster(
     """Returns the figures of the live cluster.
 
     Args:
-        plan: None: the reassignments in progress.
-        measure_s: time between the two reads of the log sizes; 0: write rates from the signals. Ignored if ``inputs`` has a rate.
+        plan: None means the reassignments in progress.
+        measure_s: time between the two reads of the log sizes; 0 means that the write rates come from the signals. Ignored if
+            ``inputs`` has a rate.
         notify: shows a line to the operator.
 
     Raises:

@@ -30,7 +30,7 @@ _WHOLE_CLUSTER = "cluster"  # The only side of KIP-73's formula.
 
 @dataclass(frozen=True, slots=True)
 class EstimateOptions:
-    """The limits that the operator sets for the reassignment. None: no limit.
+    """The limits that the operator sets for the reassignment. None means no limit.
 
     Attributes:
         rate_bytes_per_s: the throttle rate (--throttle); not allowed together with ``capacity_bytes_per_s``.
@@ -63,7 +63,7 @@ class EstimateOptions:
 
     @property
     def rate_bytes_per_s_max(self) -> float | None:
-        """The highest rate allowed; None: any."""
+        """The highest rate allowed; None means any."""
         if self.capacity_bytes_per_s is None:
             return self.rate_bytes_per_s
         return self.capacity_bytes_per_s * (1.0 if self.share is None else self.share)

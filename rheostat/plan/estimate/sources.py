@@ -31,7 +31,7 @@ F = TypeVar("F")
 
 @dataclass(frozen=True, slots=True)
 class EstimateInputs:
-    """Figures from the command line; None: not given.
+    """Figures from the command line; None if not given.
 
     ``size_bytes`` and ``write_bytes_per_s`` apply to partitions for which the file has no value. Each other figure replaces the
     figure from the cluster or the file.
@@ -214,7 +214,7 @@ def check_targets_exist(plan: PlanFile, brokers: Iterable[int] | None, partition
     """Checks that the partitions and brokers of the plan exist.
 
     Args:
-        brokers: None: any broker may exist.
+        brokers: None if any broker may exist.
 
     Raises:
         BadInputError: naming each partition and broker that does not exist.

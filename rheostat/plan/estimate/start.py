@@ -28,8 +28,8 @@ class StartOptions:
     """When the move starts.
 
     Attributes:
-        when: the text of --start; None: no forecast.
-        plot: the file to draw the forecast into; None: no drawing.
+        when: the text of --start; None means no forecast.
+        plot: the file to draw the forecast into; None means no drawing.
     """
 
     when: str | None = None
@@ -102,7 +102,7 @@ def throttle_limits(
     """Returns the limits under which the tuner would copy: at each time the throttle or the ceiling, whichever is lower.
 
     Args:
-        throttle_bytes_per_s: the throttle of the plan; None: it has none of its own.
+        throttle_bytes_per_s: the throttle of the plan; None if it has none of its own.
     """
     throttle = math.inf if throttle_bytes_per_s is None else throttle_bytes_per_s
     return copy_limits(

@@ -58,8 +58,8 @@ def run_generate(
     Args:
         overrides: partition limits from the command line.
         options: the limits for the time estimate.
-        write_bytes_per_s: write rate of each partition; None: measured during ``measure_s``.
-        out: the file to write the plan to; None: standard output.
+        write_bytes_per_s: write rate of each partition; None if the rates are measured during ``measure_s``.
+        out: the file to write the plan to; None means standard output.
     """
     request.check()
     options.check()
@@ -135,7 +135,7 @@ def estimate_generated(
     write_rates: Mapping[TopicPartition, float],
     options: EstimateOptions,
 ) -> EstimateReport | None:
-    """Returns how long the plan takes; None: there is nothing to copy.
+    """Returns how long the plan takes; None if there is nothing to copy.
 
     Args:
         copy_bytes: bytes that a new replica of each partition of the plan copies.

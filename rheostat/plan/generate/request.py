@@ -28,7 +28,8 @@ class PlanRequest:
     Attributes:
         replace: pairs of brokers as text, "2=5" for 2 by 5.
         cordon: the plan cordons the brokers that it empties.
-        tolerance: how much more or less than the mean broker a broker may hold, as a share of the mean (0 to 1); None: the default.
+        tolerance: the permitted difference between a broker and the mean of all brokers, as a share of the mean (0 to 1); None
+            means the default.
     """
 
     add: Sequence[int] = ()

@@ -15,7 +15,7 @@ _APPLY_LAG_MS_MAX = 1_000.0  # Used without tuner.mutation_quota: on KRaft, late
 
 @dataclass(frozen=True, slots=True)
 class CalibrationOptions:
-    """The options of the command. None: the option is absent.
+    """The options of the command. None if the option is absent.
 
     Attributes:
         latency_ms_max: the highest p90 of the probe.
@@ -62,7 +62,7 @@ class CalibrationOptions:
         """Returns the objective; without a limit of the probe, the calibration sets one when it knows the latency without load.
 
         Args:
-            configured: tuner.mutation_quota.objective; None: the section is absent.
+            configured: tuner.mutation_quota.objective; None if the section is absent.
         """
         objective = configured or ControllerObjective(apply_lag_ms_max=_APPLY_LAG_MS_MAX)
         if self.latency_ms_max is not None:

@@ -42,7 +42,7 @@ class GuardVerdict:
     """Why the load must stop.
 
     Attributes:
-        pressure: the measure of the objective that is exceeded; None: trouble, which ends the whole calibration.
+        pressure: the measure of the objective that is exceeded; None if other trouble ends the whole calibration.
     """
 
     text: str
@@ -96,7 +96,7 @@ class CalibrationGuard:
         self._step_from_s = self._monotonic()
 
     def learn_idle_load(self) -> float | None:
-        """Uses the time since ``begin_step`` as the baseline without load. Returns the probe's p90 (ms); None: not measured."""
+        """Uses the time since ``begin_step`` as the baseline without load. Returns the probe's p90 (ms); None if not measured."""
         samples = self._step_samples()
         probe_p90_ms = self.step_p90_ms()
         self._baselines = learn_idle_baselines(cluster_wide_of(samples, probe_p90_ms), {})
@@ -115,7 +115,7 @@ class CalibrationGuard:
         return pressure_between(self._step_samples(), self.step_p90_ms(), self.objective, self._baselines)
 
     def check(self) -> GuardVerdict | None:
-        """Returns why the load must stop now; None: it may continue."""
+        """Returns why the load must stop now; None if it may continue."""
         trouble = self.trouble()
         if trouble is not None:
             return GuardVerdict(trouble)

@@ -14,7 +14,7 @@ _CREATE = "request=CreateTopics"
 
 @dataclass(frozen=True, slots=True)
 class LoadSample:
-    """The load at one moment. None: not reported.
+    """The load at one moment. None if not reported.
 
     Attributes:
         node: the active controller.

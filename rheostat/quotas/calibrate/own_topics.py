@@ -84,7 +84,7 @@ def find_leftovers(client: ClusterClient, prefix: str, run: RunName | None = Non
     """Returns the existing topics of calibrations, in order.
 
     Args:
-        run: only topics of this run; None: of all runs.
+        run: only topics of this run; None means the topics of all runs.
 
     Raises:
         ClusterError: the topics cannot be read.

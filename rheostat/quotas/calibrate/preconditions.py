@@ -19,7 +19,7 @@ ANONYMOUS = "ANONYMOUS"  # Kafka's user of a client without a login.
 
 
 def unrest_text(layout: ClusterLayout) -> str | None:
-    """Returns why the cluster is not quiet, as text; None: it is."""
+    """Returns why the cluster is not quiet, as text; None if the cluster is quiet."""
     states = layout.partitions.values()
     moving = sum(bool(state.adding or state.removing) for state in states)
     if moving:
@@ -38,7 +38,7 @@ def _partitions(count: int, singular: str, plural: str) -> str:
 def quota_in_force(
     quotas: Mapping[QuotaEntity, float], kafka: KafkaSettings, client_id: str
 ) -> tuple[QuotaEntity, float] | None:
-    """Returns the quota that would limit the calibration; None: no quota does."""
+    """Returns the quota that would limit the calibration; None if no quota does."""
     quota = resolve_quota(quotas, kafka.sasl_username or ANONYMOUS, client_id)
     if quota is None or quota[2] >= UNLIMITED_PER_S:
         return None

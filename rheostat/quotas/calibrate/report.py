@@ -23,10 +23,10 @@ class CalibrationReport:
     """The result of a calibration.
 
     Attributes:
-        rest_p90_ms: the probe's p90 without load; None: not measured.
+        rest_p90_ms: the probe's p90 without load; None if not measured.
         measures_controller: whether the active controller's metrics were read.
         samples: controller.quota.window.num of the brokers; ``window_s`` is controller.quota.window.size.seconds.
-        ended_early: why it ended before all rates were known; None: it is complete.
+        ended_early: why it ended before all rates were known; None if it is complete.
         leftover_topics: topics that could not be deleted.
     """
 

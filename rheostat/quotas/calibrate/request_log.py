@@ -20,8 +20,8 @@ class RequestLog(ProbeWindow):
 
     Attributes:
         requests: the requests that are used for the latency, in the order of their answers.
-        pending: the request that waits for its answer, with ``took_s`` 0; None: none waits.
-        answered_at_s: when the last answer arrived, even if its request is not used for the latency; None: no answer yet.
+        pending: the request that waits for its answer, with ``took_s`` 0; None if none waits.
+        answered_at_s: when the last answer arrived, even if its request is not used for the latency; None if no answer yet.
     """
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ class RequestLog(ProbeWindow):
         """Returns the sorted latencies (s) of all requests that waited at some time since ``since_s``, and of the implied requests.
 
         Args:
-            limit_s: a pending request is included once it has waited for longer than this; None: never.
+            limit_s: a pending request is included once it has waited for longer than this; None means never.
         """
         # A request that began before the step and was answered in it has waited for the controller in this step.
         waited = [request for request in self.requests if request.at_s + request.took_s >= since_s]

@@ -69,7 +69,7 @@ class CalibrationRun:
         self._number = 1  # Number of the last topic; 0 is the probe's, and 1 the trial's.
 
     def run(self) -> str | None:
-        """Measures until all rates are known. Returns why it ended early; None: it is complete."""
+        """Measures until all rates are known. Returns why it ended early; None if it is complete."""
         try:
             while (next_round := plan_round(self.steps, self._bounds)) is not None:
                 if time.monotonic() >= self._deadline_s:

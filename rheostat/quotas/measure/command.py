@@ -156,7 +156,7 @@ def _set(client: QuotaClient) -> None:
 
 
 def _remove(client: QuotaClient) -> str | None:
-    """Removes the metering quota if it still has the command's value. Returns why it is still set; None: it is not."""
+    """Removes the metering quota if it still has the command's value. Returns why it is still set; None if it is not."""
 
     def is_gone() -> bool:
         return not has_trial_quota(client.mutation_quotas())

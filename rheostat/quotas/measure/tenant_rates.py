@@ -16,7 +16,7 @@ def is_active_controller(samples: Sequence[Sample]) -> bool:
 
 
 def tenant_rates_per_s(samples: Mapping[int, Sequence[Sample]]) -> dict[Tenant, float] | None:
-    """Returns partitions/s by tenant, from Kafka's own mean over some seconds; None: no active controller answers."""
+    """Returns partitions/s by tenant, from Kafka's own mean over some seconds; None if no active controller answers."""
     active = next((each for _, each in sorted(samples.items()) if is_active_controller(each)), None)
     if active is None:
         return None
@@ -29,7 +29,7 @@ def tenant_rates_per_s(samples: Mapping[int, Sequence[Sample]]) -> dict[Tenant, 
 
 
 def tenant_of(labels: str) -> Tenant | None:
-    """Returns the tenant of labels such as ``client_id=app,user=alice``; None: they name none.
+    """Returns the tenant of labels such as ``client_id=app,user=alice``; None if they name none.
 
     Kafka quotes commas and equal signs in names, so the text can be split at them.
     """

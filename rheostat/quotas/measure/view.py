@@ -17,7 +17,7 @@ def show(rows: Sequence[TenantMeasure], console: Console, *, left_s: float | Non
     """Prints a row for each tenant.
 
     Args:
-        left_s: how long the measurement still takes; None: it has ended.
+        left_s: how long the measurement still takes; None if it has ended.
     """
     if left_s is not None:
         console.print(f"Mutations of each tenant, in partitions/s; {span_text(left_s)} left.", soft_wrap=True)

@@ -24,8 +24,8 @@ class LoadForecast:
     """Mean bytes/s of each coming hour.
 
     Attributes:
-        bytes_per_s: by step, from ``BrokerProfile.start_ms`` on; None: not known.
-        error_bytes_per_s: mean absolute error of such forecasts so far, by horizon (``HORIZONS_H``); None: not measured yet.
+        bytes_per_s: by step, from ``BrokerProfile.start_ms`` on; None if not known.
+        error_bytes_per_s: mean absolute error of such forecasts so far, by horizon (``HORIZONS_H``); None if not measured yet.
         model: the model with the most weight.
     """
 

@@ -67,7 +67,7 @@ class BrokerSignal:
     metadata_lag_ms: Number | None = None  # Age of the newest applied metadata record; up to 500 while idle.
     # Bytes that the broker copies between its log directories, Kafka's mean over about 11 s; None before the first copy.
     log_dir_copied_bytes_per_s: Number | None = None
-    # Speed of the fastest network interface of the broker's machine, in each direction; None: no source reports it.
+    # Speed of the fastest network interface of the broker's machine, in each direction; None if no source reports it.
     link_speed_bytes_per_s: Number | None = None
     backlog: bool = False
 

@@ -51,7 +51,7 @@ class TokenEndpoint:
 
     Attributes:
         client_secret: the secret, or the file that contains it.
-        cafile: PEM file with the authorities of the endpoint; None: those of the operating system.
+        cafile: PEM file with the authorities of the endpoint; None means those of the operating system.
     """
 
     url: str
@@ -185,7 +185,7 @@ def checked(value: str, expires_s: float | None, name: str) -> AccessToken:
     """Returns the token with its expiry.
 
     Args:
-        expires_s: the expiry (epoch, in seconds); None: the token's own claim ``exp`` states it.
+        expires_s: the expiry (epoch, in seconds); None if the token's own claim ``exp`` states it.
         name: the setting and its value, for messages.
 
     Raises:

@@ -131,7 +131,7 @@ class ClusterClient:
         return {broker: read_or_error(answer, read_broker_version) for broker, answer in answers.items()}
 
     def partitions(self, topics: Iterable[str] | None = None) -> list[PartitionState]:
-        """Returns leader, replicas and ISR of the topics' partitions (None: all topics). Unknown topics are left out.
+        """Returns leader, replicas and ISR of the topics' partitions (None means all topics). Unknown topics are left out.
 
         Raises:
             MissingPermission: Describe on one of the named topics.
@@ -481,7 +481,7 @@ class ClusterClient:
     ) -> dict[int, ClusterError | None]:
         """Sets (str) or deletes (None) the given settings of each broker; other settings stay. The brokers are asked in parallel.
 
-        Returns errors by broker (None: success).
+        Returns errors by broker (None means success).
 
         Args:
             validate_only: Kafka checks rights and values and changes nothing.

@@ -57,7 +57,7 @@ class QuotaClient:
     def alter_mutation_quotas(
         self, changes: Mapping[QuotaEntity, float | None], *, validate_only: bool = False
     ) -> dict[QuotaEntity, ClusterError | None]:
-        """Sets (partitions/s) or removes (None) the quota of each entity. Returns errors by entity (None: success).
+        """Sets (partitions/s) or removes (None) the quota of each entity. Returns errors by entity (None means success).
 
         Args:
             validate_only: Kafka checks rights and values and changes nothing.

@@ -24,7 +24,7 @@ from streaming.shared.kafka.answers import (
 from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.kafka.values import ClusterError, MissingPermission, Unreachable
 
-Outcome = dict[TopicPartition, ClusterError | None]  # Error of each partition; None: success.
+Outcome = dict[TopicPartition, ClusterError | None]  # Error of each partition; None means success.
 
 _PREFERRED = 0  # ElectLeaders: the preferred replica, not an unclean election.
 _ALTER = "Alter on Cluster"
@@ -48,7 +48,7 @@ class ReassignmentClient(ClusterClient):
     ) -> Outcome:
         """Requests new replicas for each partition, or cancels its reassignment (None).
 
-        Returns errors by partition (None: success).
+        Returns errors by partition (None means success).
 
         Args:
             allow_replication_factor_change: brokers before 4.1 always allow it.
@@ -116,7 +116,7 @@ class ReassignmentClient(ClusterClient):
     def elect_preferred(self, partitions: Iterable[TopicPartition]) -> Outcome:
         """Makes the first in-sync replica of each partition its leader.
 
-        Returns errors by partition (None: success or leads already).
+        Returns errors by partition (None means success or leads already).
 
         Raises:
             MissingPermission: Alter on Cluster.

@@ -95,7 +95,7 @@ class RecoveryFinder:
         self._first_topics = tuple(first_topics)
         self._monotonic = monotonic
         self._noted: frozenset[str] = frozenset()
-        self._brokers: frozenset[int] | None = None  # None: not read yet.
+        self._brokers: frozenset[int] | None = None  # None if not read yet.
         self._seen_s: dict[int, float] = {}  # When each broker was last alive.
         self._min_in_sync: dict[str, int] = {}
         self._min_in_sync_at_s: dict[str, float] = {}

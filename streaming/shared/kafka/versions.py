@@ -33,8 +33,8 @@ class BrokerVersion:
     """What a broker tells about its version.
 
     Attributes:
-        metadata_version_max: the newest metadata.version that the broker supports; None: it reports none.
-        metadata_version: the metadata.version that the cluster uses; None: it is not reported.
+        metadata_version_max: the newest metadata.version that the broker supports; None if it reports none.
+        metadata_version: the metadata.version that the cluster uses; None if it is not reported.
         is_kraft: the broker runs in KRaft mode, not in ZooKeeper mode.
     """
 

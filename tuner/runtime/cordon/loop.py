@@ -64,7 +64,7 @@ class CordonPorts:
 
     Attributes:
         plans: returns all plans on record.
-        write_refusal: returns why nothing may be written now; None: writes are allowed. It is called before each write.
+        write_refusal: returns why nothing may be written now; None if writes are allowed. It is called before each write.
     """
 
     actuator: CordonActuator

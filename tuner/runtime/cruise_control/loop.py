@@ -63,10 +63,10 @@ class CruiseControlPorts:
     """Everything that the controller reads from and writes to.
 
     Attributes:
-        latest: returns the observation of the last throttle cycle; None: no cycle has ended.
-        write_refusal: returns why nothing may be written now; None: writes are allowed.
+        latest: returns the observation of the last throttle cycle; None if no cycle has ended.
+        write_refusal: returns why nothing may be written now; None if writes are allowed.
         vetoes: returns the external checks that veto now.
-        inputs: records the inputs of each decision; None: nothing is recorded.
+        inputs: records the inputs of each decision; None if nothing is recorded.
     """
 
     api: MovementsApi

@@ -34,8 +34,8 @@ class CheckState:
 
     Attributes:
         answered_at_s: when the last valid answer came; before the first one, when the check began.
-        answer: the last valid answer; None: there was none yet.
-        failure: why the last request failed; None: it succeeded.
+        answer: the last valid answer; None if there was none yet.
+        failure: why the last request failed; None if the request succeeded.
     """
 
     answered_at_s: float
@@ -47,7 +47,7 @@ class CheckState:
         return self.answer is None or now_s - self.answered_at_s > settings.answer_valid_s
 
     def veto(self, settings: VetoSettings, now_s: float, lower_to_bytes_per_s: int | None) -> Veto | None:
-        """Returns the veto that is in force now; None: there is none."""
+        """Returns the veto that is in force now; None if there is none."""
         if self.answer is not None and not self.is_unknown(settings, now_s):
             return Veto(settings.name, self.answer.cause, lower_to_bytes_per_s) if self.answer.vetoes else None
         valid_s = 0.0 if self.answer is None else settings.answer_valid_s

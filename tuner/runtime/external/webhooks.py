@@ -112,7 +112,7 @@ class WebhookSender:
                     self._queue.popleft()
 
     def _next(self) -> Delivery | None:
-        """Waits for a delivery and returns it; it stays in the queue. None: the sender has stopped."""
+        """Waits for a delivery and returns it; it stays in the queue. None if the sender has stopped."""
         with self._changed:
             while not self._queue and not self._stopped:
                 self._changed.wait()

@@ -122,7 +122,7 @@ class KafkaLogDirs:
         return due[:SCANNED_MAX]
 
     def _rates(self, brokers: Collection[int]) -> dict[int, int | ClusterError | None]:
-        """Returns the limit that is set on each broker itself, in bytes/s; None: there is none."""
+        """Returns the limit that is set on each broker itself, in bytes/s; None if there is none."""
         rates: dict[int, int | ClusterError | None] = {}
         for broker, configs in self._client.broker_configs(brokers, [LOG_DIR_RATE]).items():
             if isinstance(configs, ClusterError):

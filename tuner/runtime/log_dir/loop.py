@@ -58,7 +58,7 @@ class LogDirPorts:
     """Everything that the controller reads from and writes to.
 
     Attributes:
-        write_refusal: returns why nothing may be written now; None: writes are allowed. It is called before each write.
+        write_refusal: returns why nothing may be written now; None if writes are allowed. It is called before each write.
     """
 
     actuator: LogDirActuator

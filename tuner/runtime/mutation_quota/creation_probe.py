@@ -72,7 +72,7 @@ class CreationProbe:
     ) -> None:
         """
         Args:
-            window: receives the requests; None: a window of 30 s.
+            window: receives the requests; None means a window of 30 s.
         """
         self._client = client
         self._rng = rng
@@ -157,7 +157,7 @@ class CreationProbe:
         """Adds the request to the window, together with the previous time-out if the controller was its cause.
 
         Args:
-            request: None: it is ignored.
+            request: None if it is ignored.
             confirms_time_out: this request shows that the controller was the cause of the previous time-out.
         """
         timed_out, self._timed_out = self._timed_out, None

@@ -75,10 +75,10 @@ class MutationQuotaPorts:
     """Everything that the controller reads from and writes to.
 
     Attributes:
-        write_refusal: returns why nothing may be written now; None: writes are allowed. It is called before each write.
-        inputs: records the inputs of each cycle; None: nothing is recorded.
-        read_windows: returns the brokers' quota windows (controller.quota.window.*); None: the policy's own window is used.
-        read_probe_p90_ms: returns the measured latency of topic creations (p90); None: the objective does not limit this latency.
+        write_refusal: returns why nothing may be written now; None if writes are allowed. It is called before each write.
+        inputs: records the inputs of each cycle; None if nothing is recorded.
+        read_windows: returns the brokers' quota windows (controller.quota.window.*); None if the policy's own window is used.
+        read_probe_p90_ms: returns the measured latency of topic creations (p90); None if the objective does not limit this latency.
         read_internal: returns the partitions that no partition limit counts.
     """
 
@@ -99,7 +99,7 @@ class MutationQuotaConfig:
     """Settings of the operator.
 
     Attributes:
-        policy: how quotas are shared; None: quotas are no longer configured, so the controller restores the managed quotas.
+        policy: how quotas are shared; None if quotas are no longer configured, so the controller restores the managed quotas.
         dry_run: the controller decides and records, and writes nothing to Kafka.
     """
 

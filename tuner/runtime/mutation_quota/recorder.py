@@ -69,7 +69,7 @@ class MutationQuotaRecorder:
         self._cluster = cluster
         self._clock = clock
         self._dry_run = dry_run
-        # The state in the journal; None: the journal has none.
+        # The state in the journal; None if the journal has none.
         self._recorded: MutationMemory | None = None if memory == MutationMemory() else memory
         self._last_reasons: dict[object, QuotaReason] = {}
         self._backoff: Backoff[QuotaEntity] = Backoff(clock.monotonic_s)

@@ -47,8 +47,9 @@ class BackgroundReader:
             create_consumer: called in the thread; its consumer begins at the earliest record if its position is lost.
             follow: reads until ``is_stopping``; returns early if the topic does not exist yet. It calls ``pause`` after each piece
                 of work, or ``wait``.
-            store: the thread begins once a request asks for the store, and tells it about errors; None: the thread begins at once.
-            again_s: seconds until the next attempt after an error; None: ten.
+            store: the thread begins once a request asks for this store, and reports errors to the store; None if the thread begins
+                at once.
+            again_s: seconds until the next attempt after an error; None means ten.
         """
         self._name = name
         self._create_consumer = create_consumer

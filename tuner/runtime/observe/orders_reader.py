@@ -44,13 +44,13 @@ class OrdersReader:
             topic: the orders topic.
             journal: a consumer of the journal's topic, and the topic's name; needed only for ``reads_executor_records``.
             refused_batches: the list to which ``consumer`` adds batches that it cannot read and skips. ``begin`` empties the list.
-                None: the consumer skips no batch.
+                None means the consumer skips no batch.
         """
         self._refused_batches = refused_batches if refused_batches is not None else []
         self.latest = Orders()
         # Orders that were replaced since the throttle controller last emptied this.
         self.superseded: tuple[Orders, ...] = ()
-        # Receives operators' records about plans; None: this tuner executes no plans.
+        # Receives operators' records about plans; None if this tuner executes no plans.
         self.plans: PlanBook | None = None
         # In a dry run, ``plans`` also receives the records of the tuner that executes the plans, so that it shows their progress.
         self.reads_executor_records = False
@@ -74,7 +74,7 @@ class OrdersReader:
             self._journal_tail = TopicTail(*self._journal, journal_read_to)
 
     def unreadable(self) -> str | None:
-        """Returns why an order could not be read, and how to repair it; None: all orders were read."""
+        """Returns why an order could not be read, and how to repair it; None if all orders were read."""
         return str(UnreadableBatchError(self._refused_batches[0])) if self._refused_batches else None
 
     def set_earlier_orders(self, latest: Orders, superseded: tuple[Orders, ...], known: tuple[Orders, ...]) -> None:
@@ -91,7 +91,7 @@ class OrdersReader:
         """Reads new records. An order that cannot be read changes nothing and is logged.
 
         Args:
-            wait_ms: how long to wait for the broker's answer; 0: read only records that have arrived already.
+            wait_ms: how long to wait for the broker's answer; 0 means that it returns only records that have arrived already.
         """
         try:
             if self.plans is not None and self.reads_executor_records and self._journal_tail is not None:

@@ -97,7 +97,7 @@ class SignalCache:
         )
 
     def link_speed_bytes_per_s(self, broker: int) -> float | None:
-        """Returns the speed of a broker's link; None: its metrics do not tell it."""
+        """Returns the speed of a broker's link; None if its metrics do not tell it."""
         signal = self.brokers.get(broker)
         return None if signal is None else signal.link_speed_bytes_per_s
 
@@ -122,7 +122,7 @@ class SignalReader(SignalCache):
     ) -> None:
         """
         Args:
-            consumer: None: there are no signals until ``attach``.
+            consumer: None if there are no signals until ``attach``.
         """
         super().__init__()
         self.refused = RefusedRecords(topic, "it is not used as a signal", monotonic=monotonic)

@@ -112,8 +112,8 @@ class ExecutorPorts:
 
     Attributes:
         throttle_state: the current rates of all sides, and the rates that they may get.
-        write_refusal: returns why nothing may be written now; None: writes are allowed. It is called before each write.
-        handshake: announces steps to the throttle controller before they begin; None: steps begin unthrottled.
+        write_refusal: returns why nothing may be written now; None if writes are allowed. It is called before each write.
+        handshake: announces steps to the throttle controller before they begin; None if steps begin unthrottled.
         cordons: returns which brokers take no replicas, and which ordered cordons are in place.
         vetoes: returns the external checks that veto now.
     """
@@ -191,7 +191,7 @@ class ReassignmentExecutor:
         self._unfinished: frozenset[TopicPartition] = frozenset()  # Partitions that plans still have to move.
         self._in_progress: frozenset[TopicPartition] = frozenset()  # Partitions with a requested step.
         self._succeeded_at_ms: int | None = None  # When the last cycle was recorded.
-        self._unknown: PlansStateUnknown | None = None  # None: the state of the plans is known.
+        self._unknown: PlansStateUnknown | None = None  # None if the state of the plans is known.
         # Bytes by side that plans still have to copy with steps that have not begun; empty without a plan.
         self.pending_bytes: Mapping[BrokerSide, float] = {}
 
@@ -422,7 +422,7 @@ def _inputs(snapshot: ReassignmentSnapshot, decision: ExecutorDecision, context:
 
 
 def _pause_reason(orders: Orders) -> str | None:
-    """Returns by whom the tuner was paused or released, and how to resume it; None: it is not paused."""
+    """Returns by whom the tuner was paused or released, and how to resume it; None if it is not paused."""
     if orders.pause is None:
         return None
     state = "released" if orders.pause.released else "paused"

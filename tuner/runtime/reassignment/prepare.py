@@ -33,7 +33,7 @@ class PrepareStep:
     def __init__(self, handshake: PrepareHandshake | None, wait_s_max: float, monotonic: Callable[[], float]) -> None:
         """
         Args:
-            handshake: announces steps to the throttle controller; None: steps begin unthrottled.
+            handshake: announces steps to the throttle controller; None if steps begin unthrottled.
         """
         self._handshake = handshake
         self._wait_s_max = wait_s_max
@@ -46,7 +46,7 @@ class PrepareStep:
         return self._waiting is not None
 
     def begin(self, decision: ExecutorDecision, snapshot: ReassignmentSnapshot) -> Deferred | None:
-        """Announces the steps that copy data. Returns the steps that must not begin; None: ``poll`` returns these steps later."""
+        """Announces the steps that copy data. Returns the steps that must not begin; None if ``poll`` returns these steps later."""
         throttled = (plan for plan in decision.plans if not plan.plan.head.throttle.unthrottled)
         moves = steps_as_moves((step for plan in throttled for step in plan.starts), snapshot)
         if self._handshake is None or not moves:
@@ -61,7 +61,7 @@ class PrepareStep:
     def poll(
         self, desired: Mapping[str, DesiredPlanState], *, paused: bool
     ) -> tuple[ExecutorDecision, Deferred] | None:
-        """Returns the announced decision and its steps that must not begin; None: there is no answer yet.
+        """Returns the announced decision and its steps that must not begin; None if there is no answer yet.
 
         Call it only while ``is_waiting``.
 

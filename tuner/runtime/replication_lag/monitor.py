@@ -41,7 +41,7 @@ class LagPorts:
     """Everything that the monitor reads from.
 
     Attributes:
-        latest: returns the observation of the last cycle, and the throttles that the tuner manages; None: no cycle has ended.
+        latest: returns the observation of the last cycle, and the throttles that the tuner manages; None if no cycle has ended.
         read_partitions: reads all partitions of the cluster. The monitor calls it in its background thread only.
     """
 
@@ -66,7 +66,7 @@ class LagMonitor:
     ) -> None:
         """
         Args:
-            capacity_bytes_per_s: returns the network capacity of a broker, in and out; None: it is not known.
+            capacity_bytes_per_s: returns the network capacity of a broker, in and out; None if it is not known.
         """
         self._ports = ports
         self._clock = clock

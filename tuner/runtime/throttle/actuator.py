@@ -40,7 +40,7 @@ class Throttles(Protocol):
     """Port to the replication throttles of a cluster. A Failure is the reason of an error; None means success."""
 
     def read_rates(self, sides: Iterable[BrokerSide]) -> dict[BrokerSide, int | ClusterError | None]:
-        """Returns the rate (bytes/s) that is set on each broker itself, not inherited; None: no rate is set there.
+        """Returns the rate (bytes/s) that is set on each broker itself, not inherited; None if no rate is set there.
 
         Raises:
             ClusterError: the cluster does not answer.
@@ -56,7 +56,7 @@ class Throttles(Protocol):
         """Removes throttled-replica lists of a topic.
 
         Args:
-            decided_on: remove the lists only if they are still equal to these; None: in any case.
+            decided_on: remove the lists only if they are still equal to these; None means in any case.
         """
 
     def add_pairs(self, pairs: Mapping[str, TopicThrottle]) -> dict[str, Failure | None]:
@@ -87,7 +87,7 @@ class KafkaThrottles:
     ) -> None:
         """
         Args:
-            write_refusal: returns why lists must not be written now; None: they may be written. It is called before every request.
+            write_refusal: returns why lists must not be written now; None if writes are allowed. It is called before every request.
         """
         self._client = client
         self._write_refusal = write_refusal
@@ -192,7 +192,7 @@ class KafkaThrottles:
         """Edits the lists of each topic.
 
         Args:
-            change: returns the change of a list, from its current text and the requested replicas; None: none of them is affected.
+            change: returns the change of a list, from its current text and the requested replicas; None if the list stays as it is.
             is_done: returns whether a list is as requested, from its current and the requested replicas.
         """
         answers: dict[str, Failure | None] = {}

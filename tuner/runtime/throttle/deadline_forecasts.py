@@ -24,7 +24,7 @@ class DeadlineForecasts:
         """
         Args:
             inputs: read only while moves have a deadline.
-            sides_per_call: the most forecasts that one call computes; None: all.
+            sides_per_call: the most forecasts that one call computes; None means all.
         """
         self._inputs = inputs
         self._sides_per_call = sides_per_call
@@ -39,7 +39,7 @@ class DeadlineForecasts:
 
         Args:
             moves: the newest signal of each side, with the bytes that plans have not begun to copy.
-            finish_at_ms: the deadline; None: there is none, and the result is empty.
+            finish_at_ms: the deadline; None if there is none, and the result is empty.
         """
         if finish_at_ms != self._finish_at_ms:
             self._finish_at_ms, self._forecasts = finish_at_ms, SideValues(self._sides_per_call)

@@ -22,7 +22,7 @@ class EtaForecasts:
         """
         Args:
             inputs: read only while a long move runs.
-            sides_per_call: the most ratios that one call computes; None: all.
+            sides_per_call: the most ratios that one call computes; None means all.
         """
         self._inputs = inputs
         self._ratios: SideValues[float] = SideValues(sides_per_call)

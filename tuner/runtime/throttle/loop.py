@@ -110,12 +110,12 @@ class ThrottlePorts:
     """Everything that the controller reads from and writes to.
 
     Attributes:
-        inputs: records the inputs of each cycle; None: nothing is recorded.
-        outbox: events that are not in the journal yet; None: a new, empty outbox.
-        recoveries: finds recovering replicas; None: they are ignored.
+        inputs: records the inputs of each cycle; None if nothing is recorded.
+        outbox: events that are not in the journal yet; None means a new, empty outbox.
+        recoveries: finds recovering replicas; None if they are ignored.
         vetoes: returns the external checks that veto now.
         eta_ratios: returns ``Observation.eta_ratios`` for the newest signals at a time (epoch).
-        deadline_forecasts: returns ``Observation.deadline_forecasts``, also for a deadline (epoch); None: there is none.
+        deadline_forecasts: returns ``Observation.deadline_forecasts``, also for a deadline (epoch); None if there is none.
     """
 
     live: ClusterLooker
@@ -167,7 +167,7 @@ class ThrottleController:
         Args:
             memory: the controller's memory at the end of the last leadership term, from the journal.
             ramps: carries out gradual rate changes.
-            steering: closed-loop control towards the objective; None: the controller only rescues stalled moves.
+            steering: closed-loop control towards the objective; None if the controller only rescues stalled moves.
             processor_s: returns the CPU seconds that the process has used; by default always 0.
         """
         limits = config.limits
@@ -307,7 +307,7 @@ class ThrottleController:
         self._ramp_outcomes.try_stop(dict.fromkeys(self._ramps.busy, why))
 
     def next_due_s(self) -> float | None:
-        """Returns when ``tick`` has work next, in seconds of the monotonic clock; None: nothing is under way."""
+        """Returns when ``tick`` has work next, in seconds of the monotonic clock; None if nothing is under way."""
         ramp_due_s = self._ramps.next_due_s()
         law_due_s = self._steering_tick.next_due_s() if self._steering_tick is not None else None
         return min((due_s for due_s in (ramp_due_s, law_due_s) if due_s is not None), default=None)
@@ -475,7 +475,7 @@ class ThrottleController:
 
         Args:
             unthrottled: throttles that could not be set. Their sides have no rate to change.
-            starting: the prepared steps that begin now; None: the cluster could not be read.
+            starting: the prepared steps that begin now; None if the cluster could not be read.
 
         Raises:
             JournalError: nothing was started.

@@ -35,7 +35,7 @@ class _Ramp:
     """A ramp under way.
 
     Attributes:
-        expected_rate: the rate that the last step has written; None: no rate.
+        expected_rate: the rate that the last step has written; None if no rate is set.
         rate_before_step: the rate before the last step.
         late_reads: number of reads in a row in which the broker still showed ``rate_before_step``.
         possible_rates: further rates that the broker may have before the first step, because an earlier ramp has written them.
@@ -62,8 +62,8 @@ class RampEnd:
     """The end of a ramp.
 
     Attributes:
-        failure: why the ramp ended before its last step; None: the ramp is complete.
-        external_change: an operator or a tool has changed the rate to ``found`` (None: has removed it).
+        failure: why the ramp ended before its last step; None if the ramp is complete.
+        external_change: an operator or a tool has changed the rate to ``found`` (None means removed).
         possible_rates: the rates that the broker may have after a failed ramp.
     """
 
@@ -124,7 +124,7 @@ class RampExecutor:
         return self._end(side, failure, attempted=(ramp.rate_before_step,) if ramp.done else ())
 
     def next_due_s(self) -> float | None:
-        """Returns when a step can be written next, in monotonic seconds; None: there is no ramp."""
+        """Returns when a step can be written next, in monotonic seconds; None if there is no ramp."""
         due_s = min((ramp.next_at_s for ramp in self._ramps.values()), default=None)
         if due_s is None or self._budget >= 1.0 - _ROUNDING:
             return due_s

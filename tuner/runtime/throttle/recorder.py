@@ -98,7 +98,7 @@ class ThrottleRecorder:
         self._inputs = inputs
         self._last_reasons: dict[Subject, Reason] = {}
         self._backoff: Backoff[Subject] = Backoff(clock.monotonic_s)
-        self._saved: Memory | None = None  # The memory that the journal holds; None: it is not known yet.
+        self._saved: Memory | None = None  # The memory that the journal holds; None if it is not known yet.
         self._moving_replicas = MovingReplicasByTopic()
         self._decision_inputs: DecisionInputs | None = None  # The inputs of the last entries, cached.
         self._has_noted = False  # At least one cycle is in the journal.
@@ -156,7 +156,7 @@ class ThrottleRecorder:
         Args:
             memory: the memory after the outcome; it becomes the current memory at once. This is safe, because an outcome only
                 narrows the set of possible values that the journal already names.
-            side: the side whose rate changed; None: the entry is not about a rate.
+            side: the side whose rate changed; None if the entry is not about a rate.
         """
         self._outbox.entries.append(entry)
         self._change_memory(memory if memory is not None else self.memory, side)
@@ -260,7 +260,7 @@ class ThrottleRecorder:
         This takes effect at once, before it is in the journal. A side that is not managed is skipped.
 
         Args:
-            current_bytes_per_s: the rate that Kafka has now; None: no rate.
+            current_bytes_per_s: the rate that Kafka has now; None if no rate is set.
         """
         if side in self.memory.owned:
             memory, decision = relinquish_rate(

@@ -41,7 +41,7 @@ class WriteRefused:
 
     Attributes:
         external_change: an operator or a tool has changed the rate.
-        found: the rate that Kafka has now; None: no rate.
+        found: the rate that Kafka has now; None if no rate is set.
         late: the broker still shows the rate before the last write, so the change is tried again a second later.
     """
 
@@ -66,7 +66,7 @@ class SteeringController:
         """
         Args:
             capacity_of: returns the capacity of a broker in the settings; None if they have none.
-            inputs: records the inputs of every second for a replay; None: nothing is recorded.
+            inputs: records the inputs of every second for a replay; None if nothing is recorded.
         """
         self._throttles = throttles
         self._objective = objective
@@ -123,7 +123,7 @@ class SteeringController:
             quota_samples: replication.quota.window.num, by broker.
             stalled, recovering: see control/throttle/isr_recovery.py.
             at_min_isr: see control/throttle/recovery.py.
-            restore_rates: rate of each side before the tuner managed it, bytes/s; 0: no throttle.
+            restore_rates: rate of each side before the tuner managed it, bytes/s; 0 means that there was no throttle.
             plan_max_rates: highest rate that plans allow on the sides through which they copy, bytes/s.
             deadline_ratios: see ``ControlInput``.
         """
@@ -153,7 +153,7 @@ class SteeringController:
         self._written.discard(side)
 
     def next_due_s(self) -> float | None:
-        """Returns when the law is due next, in seconds of the monotonic clock; None: there is no side to steer."""
+        """Returns when the law is due next, in seconds of the monotonic clock; None if there is no side to steer."""
         return self._due_s
 
     def next_changes(
@@ -249,7 +249,7 @@ class SteeringController:
         return not isinstance(rate, ClusterError) and rate != self._expected_rate(side)
 
     def write(self, changes: Collection[SetRate]) -> dict[BrokerSide, Failure | None]:
-        """Writes rates to Kafka. Returns the failure of each side; None: it was written."""
+        """Writes rates to Kafka. Returns the failure of each side; None if it was written."""
         rates: dict[BrokerSide, int | None] = {(c.broker, c.side): c.setpoint_bytes_per_s for c in changes}
         failures = self._throttles.write_rates(rates) if rates else {}
         for change in changes:

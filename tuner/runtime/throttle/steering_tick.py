@@ -128,7 +128,7 @@ class SteeringTick:
                 live, fresh_signals(observation.broker_signals, observation.now_ms, self.limits.signal_age_s_max)
             ),
             at_min_isr=sides_at_min_isr(live),
-            # 0: there was no rate before.
+            # 0 if there was no rate before.
             restore_rates={side: managed.before_bytes_per_s or 0 for side, managed in owned.items()},
             plan_max_rates=_max_rates(decisions, live, observation, self.limits),
             deadline_ratios={side: found.time_ratio for side, found in observation.deadline_forecasts.items()},
