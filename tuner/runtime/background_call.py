@@ -27,7 +27,7 @@ class BackgroundCaller(Protocol):
 
 
 class ThreadCaller:
-    """Runs each call in a daemon thread of its own. Its user starts the next call only after the last one is done."""
+    """Runs each call in a daemon thread of its own. A user of this class starts a call only after its last call is done."""
 
     def start(self, call: Callable[[], T], /) -> Future[T]:
         answer: Future[T] = Future()

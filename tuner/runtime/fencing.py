@@ -1,11 +1,12 @@
 """Stops a tuner from writing throttles once another tuner may have taken over.
 
 Kafka fences writes to the journal (transactions) but not configuration changes. Before each configuration change, the tuner
-therefore needs a recent proof that it still owns the journal. The last record that the journal accepted is such a proof; if it is
-too old, the tuner asks the journal again.
+therefore needs a recent proof that it still owns the journal. The last record that the journal accepted is such a proof. If that
+record is too old, the tuner asks the journal again.
 
-A small gap remains. A process may be suspended between the proof and the write for longer than the lease lasts. It then makes this
-one write when it resumes. Its successor reads every value before it writes, and so detects the change.
+A small gap remains. A process may be suspended between the proof and the write for longer than the lease lasts. When the process
+resumes, it makes this one write, although another tuner acts by then. The other tuner reads every value before it writes the value,
+and so detects the change.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from tuner.core.outcome import Failure
 from tuner.journal.kafka_journal import JournalError
 from tuner.runtime.throttle.actuator import GuardedThrottles, Throttles
 
-# Maximum age of a proof in seconds. The lease lasts 8 s from the last heartbeat, so no other tuner can get it within this time. The
-# age of a proof is that of the older of two events: the last accepted record and the last answered heartbeat.
+# Maximum age of a proof in seconds. The lease lasts 8 s from the last heartbeat, so no other tuner can get the lease within this
+# time. The age of a proof is the time since the older of two events: the last accepted record, and the last answered heartbeat.
 PROOF_S_MAX = 4.0
 
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-# Number of new objects that triggers a collection: at the start, and at most.
+# Number of new objects that triggers a collection: the initial and the highest value.
 _OBJECTS = 50_000
 _OBJECTS_MAX = 1_600_000
 # Number of collections of each younger generation that triggers a collection of the second and of the third generation.
@@ -37,7 +37,7 @@ def _adapt_threshold(phase: str, info: Mapping[str, Any]) -> None:
 def shorten_gil_switch() -> None:
     """Lets HTTP threads get the interpreter lock sooner while a cycle computes.
 
-    An HTTP answer needs the lock about four times. At Python's default it would wait 5 ms each time, longer than its own work
-    takes.
+    An HTTP answer needs the lock about four times. With Python's default interval, the answer would wait 5 ms each time, which is
+    longer than its own work takes.
     """
     sys.setswitchinterval(0.0005)

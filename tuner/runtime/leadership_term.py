@@ -77,7 +77,8 @@ def serve(
         cluster_error: returns why the cluster does not answer; None if it answers.
         orders_error: returns why an order could not be read; None if all orders were read. An unread order may be a pause, so the
             tuner must not act.
-        follow_schedule: puts the settings of this time in force; it is called before each throttle cycle.
+        follow_schedule: puts in force the settings that the schedule has for the present time. It is called before each throttle
+            cycle.
     """
 
     def may_act() -> bool:
@@ -105,9 +106,9 @@ def serve(
 
 
 def is_lease_held(lease: Lease, journal: KafkaJournal, stop: threading.Event, clock: Clock) -> bool:
-    """Returns whether this tuner still holds the lease. If another tuner has caused a rebalance, it waits for the result.
+    """Returns whether this tuner still holds the lease. After another tuner has caused a rebalance, first waits for its result.
 
-    Kafka assigns the partition again within a heartbeat or, if a tuner has died, when its session is over.
+    Kafka assigns the partition again within a heartbeat. If a tuner has died, Kafka assigns it when the session of that tuner ends.
     """
     began_s = clock.monotonic_s()
     is_held, has_waited = lease.renew(), False
@@ -160,7 +161,7 @@ def run(
         optional_controllers.append(_OptionalController(LEADERSHIP, leadership, "no leader is elected", status))
     due_s = clock.monotonic_s()
     was_ready: bool | None = None
-    has_failed = False  # Since the last successful cycle.
+    has_failed = False  # Whether anything has failed since the last successful cycle.
     while not stop.is_set() and may_act():
         now_s = clock.monotonic_s()
         is_early = False
@@ -182,7 +183,7 @@ def run(
         if has_run:
             status.cycle_s = clock.monotonic_s() - now_s
             was_ready = _log_readiness(status, was_ready)
-            # A regular cycle keeps the schedule. After any other cycle, the next one is due a whole interval later.
+            # A regular cycle keeps the fixed interval. After any other cycle, the next cycle is due a whole interval later.
             is_regular = not is_early and now_s >= due_s
             due_s = max((due_s if is_regular else now_s) + cycle_s, clock.monotonic_s())
         try:
@@ -200,7 +201,7 @@ def run(
 
 
 def _log_readiness(status: StatusStore, was_ready: bool | None) -> bool:
-    """Returns whether the tuner is ready, and logs it if it has changed."""
+    """Returns whether the tuner is ready. Logs each change of the readiness."""
     is_ready, why = status.ready()
     if is_ready != was_ready:
         log.info("ready: the cluster is readable, and signals are fresh" if is_ready else "not ready", why=why)

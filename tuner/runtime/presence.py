@@ -1,7 +1,7 @@
 """Reports the presence of this tuner into the journal's topic, from a thread of its own.
 
-Commands on other machines read this report. It tells whether a tuner acts, its ceiling and objective, and what the tuner waits for.
-A report that fails is logged once and tried again, and never delays the tuner.
+Commands on other machines read this report. The report tells whether this tuner acts, its ceiling and objective, and what it waits
+for. If a report fails, the thread logs the failure once and tries again. The tuner itself never waits for a report.
 """
 
 from __future__ import annotations

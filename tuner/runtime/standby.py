@@ -67,8 +67,8 @@ class Standby:
         """Creates rheostat's topics. Returns True once the cluster has them, False if ``stop`` was set before.
 
         Args:
-            acts: the tuner may change the cluster. It then also needs topics for journal and orders that keep their records.
-            has_signals: the signals topic is in this cluster, and not in another one.
+            acts: whether the tuner may change the cluster. If it may, the topics of journal and orders must keep their records.
+            has_signals: whether the signals topic is in this cluster.
         """
         self._topics, self._used = topics, used_by_tuner(topics, has_signals=has_signals)
         retrying = Retrying(
@@ -100,7 +100,7 @@ class Standby:
         return True
 
     def try_until_connected(self, connect: Callable[[], T]) -> T | None:
-        """Returns the result of ``connect``, which is called again while Kafka does not answer. None if ``stop`` was set before."""
+        """Returns the result of ``connect``. Repeats the call while Kafka does not answer. Returns None if ``stop`` is set."""
         while not self._stop.is_set():
             try:
                 return connect()
@@ -193,7 +193,7 @@ class Standby:
         """Returns True at once if no tuner with another cluster name uses this Kafka cluster or has left a throttle.
 
         Otherwise this method gives up the lease, waits until the conflict has ended or ``stop`` is set, and returns False. It gives
-        up the lease so that the tuner of the other name does not wait for this one in turn, and can clean up.
+        up the lease so that the tuner with the other name does not wait for this tuner, and can clean up.
         """
         if (why := self._conflicting_alias(journal)) is None:
             return True
@@ -212,12 +212,12 @@ class Standby:
     def _conflicting_alias(self, journal: KafkaJournal) -> str | None:
         """Returns why this tuner must not act because of another cluster name; None if it may act.
 
-        If this tuner itself manages throttles, it may act although another name has throttles too. Otherwise neither could clean
-        up.
+        If this tuner itself manages throttles, it may act although another name has throttles too. Otherwise the tuners of both
+        names would wait for each other, and neither tuner could clean up.
         """
         aliases = journal.cluster_aliases
         if not aliases.names:
-            return None  # The usual case. It sends no request, because a takeover has to be fast.
+            return None  # In this usual case no request is sent, because a takeover has to be fast.
         try:
             holding = aliases.holdings_by_name([endpoint.node for endpoint in self._client.brokers()])
             if holding and not journal.holdings:
@@ -262,7 +262,7 @@ def used_by_tuner(topics: Topics, *, has_signals: bool = True) -> tuple[str, ...
 
 
 def journal_reader(kafka: KafkaSettings, on_refused: OnRefused = log_refused, **extra: Any) -> KafkaConsumer:
-    """Returns a consumer that reads committed records of the journal; ``extra``: further settings of ``KafkaConsumer``."""
+    """Returns a consumer that reads committed records of the journal; ``extra`` has further settings of ``KafkaConsumer``."""
     # "read_committed": uncommitted records of a predecessor must be ignored. "none": if the journal ends before the known offset,
     # the consumer raises an error; with Kafka's default it would silently continue at the end.
     return consumer(
@@ -303,7 +303,7 @@ def _recover(
 def _cleanup_text(name: str, holdings: str) -> str:
     """
     Args:
-        holdings: names what the other name still has to end, such as a number of throttles or plans.
+        holdings: the throttles or plans that the other name still has to end, in words.
     """
     advice = "end them first, by `rheostat release` with that name in the settings"
     if "plan" in holdings:

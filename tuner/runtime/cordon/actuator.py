@@ -1,4 +1,4 @@
-"""Reads the cordons of all brokers, and writes those that plans order. In a dry run it only reads."""
+"""Reads the cordons of all brokers, and writes the cordons that plans order. In a dry run it only reads."""
 
 from __future__ import annotations
 

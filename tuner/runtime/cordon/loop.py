@@ -1,10 +1,11 @@
-"""Runs the controller of cordons: reads them, decides, records, writes, and confirms the writes.
+"""Runs the controller of cordons: reads the cordons, decides, records, writes, and confirms the writes.
 
     read (background) → decide and record → write and confirm (background)
 
 The requests run in the background, and ``tick`` returns at once, so that the throttle controller keeps its schedule.
 
-Invariant: the journal names the entries that rheostat adds, and those before, before Kafka has the new value.
+Invariant: before Kafka has the new value of ``cordoned.log.dirs``, the journal names the entries that rheostat adds and the entries
+that the setting had before.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ from tuner.runtime.ports import CurrentOrders, RecordJournal
 log = structlog.get_logger("tuner")
 
 _POLL_S = 0.05
-# A cordon that an operator sets during a plan should stop its steps soon. Without a plan the cordons are only shown.
+# A cordon that an operator sets during a plan should soon stop the steps of the plan. Without a plan, cordons are only shown.
 CYCLE_S, IDLE_CYCLE_S = 2.0, 15.0
 
 
@@ -78,10 +79,10 @@ class CordonPorts:
 
 
 class CordonController:
-    """Watches the cordons of all brokers, and sets and lifts those that plans order.
+    """Watches the cordons of all brokers, and sets and lifts the cordons that plans order.
 
     Attributes:
-        state: what the executor of plans has to know, as of the newest reading.
+        state: the cordons at the newest reading, as the executor of plans needs them.
     """
 
     def __init__(self, ports: CordonPorts, memory: CordonMemory, cluster: str, clock: Clock, *, dry_run: bool) -> None:
@@ -99,7 +100,7 @@ class CordonController:
         self._read: Call[ReadCordons] | None = None
         self._write: Call[CordonOutcomes] | None = None
         self._in_flight: dict[int, CordonWrite] = {}
-        # Brokers in flight to which no earlier write was sent that could still take effect.
+        # Brokers whose present write is their first: no earlier write can still take effect.
         self._first_writes: frozenset[int] = frozenset()
         self._failures: dict[int, str] = {}
         self._last_reasons: dict[int, CordonReason] = {}
@@ -132,7 +133,8 @@ class CordonController:
             log.error("the journal accepts no record, so no cordon is changed", error=str(error))
 
     def _is_busy(self) -> bool:
-        """Returns whether a cordon may have to change soon. A drained broker may stay cordoned for years."""
+        """Returns whether a cordon may have to change soon. The cordon of a drained broker does not count: it may stay for
+        years."""
         plans = self._ports.plans()
         return any(plan.is_active for plan in plans) or has_open_cordons(self._memory, plans, self._ports.orders.latest)
 
@@ -159,9 +161,9 @@ class CordonController:
             self._start_write(changes)
 
     def _state_after(self, step: CordonStep) -> CordonState:
-        """Returns the state for the executor: with the failures of earlier writes, and in a dry run as if cordons were set.
+        """Returns the state for the executor, with the failures of earlier writes. In a dry run, ordered cordons count as set.
 
-        A broker that cannot be read now counts as it was at the last reading.
+        A broker that cannot be read now keeps its state of the last reading.
         """
         state = replace(step.state, cordoned=step.state.cordoned | (self.state.cordoned - step.brokers.keys()))
         if self._dry_run:
@@ -181,7 +183,7 @@ class CordonController:
         for decision in decisions:
             is_write = isinstance(decision, SetCordon | LiftCordon)
             if is_write and decision not in changes:
-                continue  # Its last write has failed, and the next attempt waits.
+                continue  # The last write for this broker has failed, and the next attempt waits.
             repeats = self._last_reasons.get(decision.broker) is decision.reason
             if repeats and (isinstance(decision, HoldCordon) or self._dry_run):
                 continue
@@ -212,7 +214,7 @@ class CordonController:
     def _finish_write(self, outcomes: CordonOutcomes | ClusterError) -> None:
         """Records the outcomes. After a failure the memory still names the entries, as the broker may have them.
 
-        If another tool has changed the setting before the first write, that write was not sent, and all entries are of that tool.
+        If another tool has changed the setting before the first write, that write was not sent, so all entries belong to that tool.
         """
         changes, self._in_flight = self._in_flight, {}
         if isinstance(outcomes, ClusterError):

@@ -24,7 +24,7 @@ _TEXT_CHARS_MAX = 100
 
 
 class CruiseControlClient:
-    """Sends requests to Cruise Control. Each of them may wait for ``timeout_s``."""
+    """Sends requests to Cruise Control. Each request may take up to ``timeout_s``."""
 
     def __init__(self, settings: CruiseControlSettings) -> None:
         self._settings = settings
@@ -41,7 +41,7 @@ class CruiseControlClient:
         """Sets the number of partitions per broker for the execution in progress. Returns the state that is read afterwards.
 
         Raises:
-            NoAnswer: there is no valid answer. The number may be set.
+            NoAnswer: there is no valid answer. Cruise Control may have set the number nevertheless.
         """
         self._send(f"{_ADMIN}{movements}", "POST")
         return self.read_execution()
@@ -58,7 +58,7 @@ def parse_execution(body: bytes) -> Execution:
     """Returns the execution of a state in JSON.
 
     Raises:
-        NoAnswer: it is not the state of an executor.
+        NoAnswer: the body is not the state of an executor.
     """
     try:
         document = json.loads(body)

@@ -1,4 +1,4 @@
-"""Watches Cruise Control, and adjusts how many partitions it moves at a time. Requests run in the background.
+"""Watches Cruise Control, and adjusts how many partitions Cruise Control moves at a time. Requests run in the background.
 
 A change is journaled before it is requested. Afterwards the state is read again, and the journal gets the outcome.
 """
@@ -42,7 +42,7 @@ from tuner.runtime.clock import Clock
 log = structlog.get_logger("tuner")
 
 _POLL_S = 0.2
-_CHANGE = "change"  # The subject of the pauses after failed changes.
+_CHANGE = "change"  # The key under which pauses after failed changes are kept.
 
 
 class MovementsApi(Protocol):
@@ -82,7 +82,10 @@ class CruiseControlPorts:
 
 
 class CruiseControlController:
-    """Reads the state every ``interval_s``, decides, and sets the number. One thread calls all methods."""
+    """Reads Cruise Control's state every ``interval_s``, decides, and sets the number of partitions that move at a time.
+
+    One thread calls all methods.
+    """
 
     def __init__(
         self, ports: CruiseControlPorts, limits: MovementLimits, clock: Clock, *, interval_s: float, dry_run: bool
@@ -103,7 +106,7 @@ class CruiseControlController:
         return self._clock.monotonic_s() + _POLL_S if is_busy else self._due_s
 
     def tick(self) -> None:
-        """Continues with an answer, or asks if it is due. Never waits."""
+        """Continues with an answer that has arrived, or sends the next request if it is due. Never waits."""
         if self._state is not None:
             if self._state.done():
                 call, self._state = self._state, None

@@ -84,7 +84,7 @@ def _compare(values: list[Any], settings: VetoSettings) -> VetoAnswer:
     """Returns the answer for one or more values: a veto if any value exceeds the threshold.
 
     Raises:
-        NoAnswer: none exceeds it, and at least one is no number.
+        NoAnswer: no value exceeds the threshold, and at least one value is no number.
     """
     numbers = list(map(_number, values))
     for number in numbers:

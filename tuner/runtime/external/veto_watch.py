@@ -30,10 +30,10 @@ _NOT_ASKED = "it has not answered yet"
 
 @dataclass(slots=True)
 class CheckState:
-    """The last answer of a check, and why the last request failed.
+    """The last answer of a check, and the cause if the last request failed.
 
     Attributes:
-        answered_at_s: when the last valid answer came; before the first one, when the check began.
+        answered_at_s: when the last valid answer came; before the first valid answer, the time at which the check began.
         answer: the last valid answer; None if there was none yet.
         failure: why the last request failed; None if the request succeeded.
     """
@@ -88,7 +88,7 @@ class VetoWatch:
             threading.Thread(target=self._ask_repeatedly, args=(check,), name=f"veto {check.name}", daemon=True).start()
 
     def stop(self) -> None:
-        """Ends the threads. A thread whose request hangs ends when the request does, and nothing waits for it."""
+        """Ends the threads. A thread with a request in progress ends after that request; this method does not wait for it."""
         self._stopped.set()
 
     def current(self) -> tuple[Veto, ...]:

@@ -1,7 +1,7 @@
 """Sends events to the receivers of ``tuner.webhooks``, in threads of their own, so that no cycle waits for a receiver.
 
 Each receiver has a bounded queue. If a request fails, the same delivery is tried again with growing pauses, with the same id.
-A delivery that is tried in vain, or finds the queue full, is dropped and counted.
+A delivery is dropped and counted if all attempts fail, or if the queue is full.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tuner.settings.external import WebhookSettings
 log = structlog.get_logger("tuner")
 
 QUEUE_MAX = 256
-ATTEMPTS_MAX = 8  # With the pauses between them a delivery is tried for about ten minutes.
+ATTEMPTS_MAX = 8  # The attempts and the pauses between them take about ten minutes.
 VERSION = 1
 SIGNATURE_HEADER, ID_HEADER = "X-Rheostat-Signature", "X-Rheostat-Delivery"
 
@@ -72,7 +72,7 @@ class WebhookSender:
             self._count(self.settings.name, "dropped")
 
     def stop(self) -> None:
-        """Ends the thread and drops what is left. A request in progress ends by itself."""
+        """Ends the thread and drops the deliveries that are left. A request in progress ends by itself."""
         with self._changed:
             self._stopped = True
             left = len(self._queue)
@@ -112,7 +112,7 @@ class WebhookSender:
                     self._queue.popleft()
 
     def _next(self) -> Delivery | None:
-        """Waits for a delivery and returns it; it stays in the queue. None if the sender has stopped."""
+        """Waits for a delivery and returns it, but leaves it in the queue. Returns None if the sender has stopped."""
         with self._changed:
             while not self._queue and not self._stopped:
                 self._changed.wait()

@@ -1,8 +1,12 @@
-"""Gives brokers that were away their leaders back, one group of partitions at a time. Requests run in the background.
+"""Elects preferred leaders after a broker has returned, one group of partitions at a time. Requests run in the background.
 
-Reading all partitions of a large cluster takes a second. So they are read only in three cases: some lack their preferred leader,
-a living broker catches up, or the living brokers, their numbers of leaders or the reassignments have changed. An election is
-journaled before it is requested, and the next reading shows what it has changed.
+Reading all partitions of a large cluster takes a second. So this controller reads the partitions only in three cases:
+
+- some partitions lack their preferred leader;
+- a live broker has replicas that catch up;
+- the live brokers, their numbers of leaders or the reassignments have changed since the last reading.
+
+An election is journaled before it is requested. The next reading shows its effect.
 """
 
 from __future__ import annotations
@@ -45,7 +49,7 @@ from tuner.runtime.clock import Clock
 log = structlog.get_logger("tuner")
 
 EVERY_S = 15.0
-_SETTINGS_AGE_S_MAX = 600.0  # The setting cannot change without a restart of the broker.
+_SETTINGS_AGE_S_MAX = 600.0  # auto.leader.rebalance.enable cannot change without a restart of the broker.
 _POLL_S = 0.5
 _NAMED_MAX = 20  # Partitions that a journal entry names.
 
@@ -90,7 +94,7 @@ class _Reading:
     """The result of a reading in the background thread.
 
     Attributes:
-        electing: brokers for which Kafka elects preferred leaders; None if their settings cannot be read.
+        electing: brokers for which Kafka itself elects preferred leaders; None if their settings cannot be read.
     """
 
     observation: Observation
@@ -170,7 +174,7 @@ class LeadershipController:
             text = f"the partitions cannot be read, so no leader is elected: {reading}"
             self._report(None, HoldElection(None, LeadershipReason.PARTITIONS_UNREADABLE, text))
             return
-        # A replica that is not in sync is displaced only later, and no number of leaders changes then.
+        # A replica that is not in sync yet can be elected only later. The numbers of leaders do not change when it is in sync.
         catches_up = not reading.brokers.isdisjoint(reading.survey.out_of_sync)
         self._is_settled = not reading.survey.displaced and not catches_up
         pause, vetoes = self._ports.orders().pause, self._ports.vetoes()

@@ -115,7 +115,7 @@ class KafkaLogDirs:
             return {change.broker: str(error) for change in changes}
 
     def _next_scan(self, brokers: Collection[int]) -> list[int]:
-        """Returns the brokers to ask in this cycle: those that were not asked for the longest time."""
+        """Returns the further brokers to ask in this cycle: the brokers whose last answer is the oldest."""
         now_s = self._monotonic()
         since = {broker: now_s - self._asked_at_s.get(broker, float("-inf")) for broker in brokers}
         due = [broker for broker in sorted(since, key=since.__getitem__, reverse=True) if since[broker] >= SCAN_AGAIN_S]

@@ -158,7 +158,7 @@ class LogDirController:
         for broker, change in changes.items():
             if outcomes[broker] is None:
                 memory = note_log_dir_outcome(memory, change)
-        # Another client's change is no failure: the next cycle leaves the limit to it.
+        # A change by another client is no failure: from the next cycle on, the tuner leaves the limit to that client.
         failed = sum(failure not in (None, CHANGED_EXTERNALLY) for failure in outcomes.values())
         self._ports.observer.record_writes(len(changes), failed)
         self.recorder.record_outcomes(changes, outcomes, memory)

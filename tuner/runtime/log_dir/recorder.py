@@ -31,7 +31,8 @@ from tuner.runtime.ports import RecordJournal
 
 log = structlog.get_logger("tuner")
 
-# Holds that alternate with small changes of a managed limit, every few seconds. The status shows them.
+# Holds for these reasons alternate with small changes of a limit every few seconds, so the journal leaves them out. The status
+# shows them.
 _UNRECORDED = frozenset({LogDirReason.SETTLING, LogDirReason.NEAR_OBJECTIVE, LogDirReason.NOT_THROTTLE_LIMITED})
 
 
@@ -71,7 +72,7 @@ class LogDirRecorder:
         memory: LogDirMemory,
         signals: Mapping[int, BrokerSignal],
     ) -> None:
-        """Records a cycle: new holds, the writes that follow, and the new state. Logs new decisions that do not just steer.
+        """Records a cycle: new holds, the writes that follow, and the new state. Logs new decisions, except routine steering.
 
         Args:
             signals: the inputs of the writes.
@@ -84,7 +85,7 @@ class LogDirRecorder:
         for decision in decisions:
             is_write = isinstance(decision, SetLogDirRate | RestoreLogDirRate)
             if is_write and decision not in changes:
-                continue  # Its last write has failed, and the next attempt waits.
+                continue  # The last write for this broker has failed, and the next attempt waits.
             repeats = self._last_reasons.get(decision.broker) is decision.reason
             if decision.reason in _UNRECORDED or (repeats and (isinstance(decision, HoldLogDirRate) or self._dry_run)):
                 continue

@@ -1,7 +1,7 @@
 """Measures the topic-create latency that clients see, by sending a request to the controller ten times a second.
 
 Kafka's own metrics do not show this latency. A broker's CreateTopics time covers all requests, including the large ones of a burst.
-Its mean and median hardly change while one request in twenty takes three times as long.
+The mean and the median of that time hardly change even if one request in twenty takes three times as long as the others.
 
 The probe's request waits in the controller's queue like a topic creation, but changes nothing: it is an IncrementalAlterConfigs
 request for the journal topic without any setting, with ``validate_only``. The probe sends its requests through up to five brokers
@@ -31,7 +31,7 @@ log = structlog.get_logger("tuner")
 # Mean interval. A request costs the controller a fraction of a millisecond. With half as many requests, the latency would fluctuate
 # about 1.5 times as much.
 EVERY_S = 0.1
-BROKERS_MAX = 5  # With more brokers, each would have too few requests for a median of its own.
+BROKERS_MAX = 5  # With more brokers, each broker would get too few requests for a median of its own.
 _BROKERS_REFRESH_S = 30.0
 _NO_BROKER_PAUSE_S = 1.0
 # Requests to a broker that does not answer would delay the requests through other brokers.
@@ -39,7 +39,7 @@ _FAILED_BROKER_PAUSE_S = 30.0
 _REFUSED_PAUSE_S = 60.0
 _STOP_S_MAX = 1.0
 _TIMED_OUT_RATIO = 0.9  # A request that fails before this share of the time-out has failed for another reason.
-# If this thread wakes up later than this, the machine is busy and would also read the answer late. So the request is ignored.
+# If this thread wakes up with a longer delay, the machine is busy and would also read the answer late. So the request is ignored.
 _LATE_S_MAX = 0.05
 # If the next broker answers sooner than this, the controller was not the cause of the previous broker's time-out.
 _SLOW_S = 1.0
@@ -157,7 +157,7 @@ class CreationProbe:
         """Adds the request to the window, together with the previous time-out if the controller was its cause.
 
         Args:
-            request: None if it is ignored.
+            request: the request that has ended; None if it is ignored.
             confirms_time_out: this request shows that the controller was the cause of the previous time-out.
         """
         timed_out, self._timed_out = self._timed_out, None
@@ -169,7 +169,7 @@ class CreationProbe:
     def _pause_broker(self, broker: int, error: ClusterError) -> float:
         """Prefers other brokers for a while. Returns the extra pause before the next request, in seconds.
 
-        A paused broker is used only if all brokers are paused. So if it fails again, no broker answers.
+        A paused broker is used only if all brokers are paused. So if a paused broker fails again, no broker answers.
         """
         now_s = self._monotonic()
         self._connected.clear()
@@ -194,7 +194,7 @@ class CreationProbe:
         if not self._brokers:
             return None
         available = [broker for broker in self._brokers if not self._is_paused(broker, now_s)]
-        # If all are paused, the one with the shortest remaining pause is used.
+        # If all brokers are paused, the broker with the shortest remaining pause is used.
         available = available or [min(self._brokers, key=lambda broker: self._paused_until_s[broker])]
         self._requests += 1
         return available[self._requests % len(available)]
@@ -203,7 +203,7 @@ class CreationProbe:
         return self._paused_until_s.get(broker, now_s) > now_s
 
     def _choose_brokers(self, present: Sequence[int], now_s: float) -> tuple[int, ...]:
-        """Returns up to five brokers: first those that are in use and still exist, then others at random, and paused ones last."""
+        """Returns up to five brokers: first brokers in use that still exist, then others at random, and paused brokers last."""
         kept = [broker for broker in self._brokers if broker in present and not self._is_paused(broker, now_s)]
         new = [broker for broker in present if broker not in self._brokers and not self._is_paused(broker, now_s)]
         added = self._rng.sample(new, min(len(new), BROKERS_MAX - len(kept)))

@@ -79,7 +79,7 @@ class MutationQuotaPorts:
         inputs: records the inputs of each cycle; None if nothing is recorded.
         read_windows: returns the brokers' quota windows (controller.quota.window.*); None if the policy's own window is used.
         read_probe_p90_ms: returns the measured latency of topic creations (p90); None if the objective does not limit this latency.
-        read_internal: returns the partitions that no partition limit counts.
+        read_internal: returns the partitions of internal topics, which no partition limit counts.
     """
 
     quotas: QuotaActuator
@@ -147,7 +147,7 @@ class MutationQuotaController:
         self._write: Call[Outcome] | None = None  # The write that runs in the background.
         self._write_allowed = False  # During a write: this tuner was still the leader at the last check.
         self._in_flight: dict[QuotaEntity, QuotaWrite] = {}  # The changes of the running write.
-        # End of the last write, by this tuner or the previous one, which may have sent a write just before this one starts.
+        # End of the last write. At the start it is the present time, because the previous tuner may just have sent a write.
         self._last_write_s = clock.monotonic_s()
         self._unconfirmed: dict[QuotaEntity, tuple[QuotaWrite, float]] = {}  # The write, and when it ended.
 
@@ -247,7 +247,8 @@ class MutationQuotaController:
         """Compares the last writes with the quotas in Kafka.
 
         Returns:
-            The state after the confirmed writes, and the result of each write that is confirmed or has failed: None or the failure.
+            The state after the confirmed writes, and the result of each write that has ended: None if it is confirmed, else the
+            failure.
         """
         results: dict[QuotaEntity, Failure | None] = {}
         for entity, (change, since_s) in self._unconfirmed.items():

@@ -1,9 +1,10 @@
 """A thread that reads a topic, so that the decision cycle never waits for it.
 
-No decision needs such a topic. So if the topic is missing or cannot be read, this is only logged, and the thread tries again.
+No decision needs a topic that is read in this way. So if the topic is missing or cannot be read, the thread logs the error and
+tries again.
 
 A thread that fills a store of the API reads nothing until the first request, because only the page and the API need the store. A
-topic may have hundreds of megabytes. So after each piece of work this thread pauses for as long as the work took.
+topic may have hundreds of megabytes, so after each piece of work the thread pauses for as long as the work took.
 """
 
 from __future__ import annotations
@@ -43,13 +44,13 @@ class BackgroundReader:
     ) -> None:
         """
         Args:
-            name: of the topic in sentences, such as "history topic"; also names the thread.
-            create_consumer: called in the thread; its consumer begins at the earliest record if its position is lost.
-            follow: reads until ``is_stopping``; returns early if the topic does not exist yet. It calls ``pause`` after each piece
-                of work, or ``wait``.
+            name: the name of the topic in sentences, such as "history topic". It is also the name of the thread.
+            create_consumer: called in the thread. The consumer begins at the earliest record if its position is lost.
+            follow: reads until ``is_stopping``; returns early if the topic does not exist yet. After each piece of work, it calls
+                ``pause`` or ``wait``.
             store: the thread begins once a request asks for this store, and reports errors to the store; None if the thread begins
                 at once.
-            again_s: seconds until the next attempt after an error; None means ten.
+            again_s: seconds until the next attempt after an error; None means ten seconds.
         """
         self._name = name
         self._create_consumer = create_consumer

@@ -61,11 +61,11 @@ class ClusterReader:
         """Returns a snapshot, or why the cluster could not be read.
 
         Args:
-            full: read the lists of all topics. Otherwise only of topics that move or had lists before; a new rate also causes a
-                full read.
+            full: read the lists of all topics. If False, read only the lists of topics that move or that had lists before, unless
+                there is a new rate, which also causes a full read.
             extra_topics: topics whose lists are read in any case.
             waiting_brokers: brokers whose producers wait for replicas, or whose throttle was opened for this reason. While there
-                are any, partitions that do not move are read more often.
+                are such brokers, partitions that do not move are read more often.
         """
         try:
             live = self._read_snapshot(full, extra_topics, waiting_brokers=waiting_brokers)

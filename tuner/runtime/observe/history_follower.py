@@ -1,7 +1,7 @@
 """Follows the history topic for the weeks of each broker (tuner/api/week_store.py).
 
-A week of a thousand brokers is 700 MB of JSON. So the thread reads the last week first, and older weeks only if a request asks for
-them.
+A week of a thousand brokers is 700 MB of JSON. So the thread reads the last week first. It reads older weeks only if a request asks
+for older weeks.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ _POLL_MS = 1_000
 def history_follower(
     create_consumer: Callable[[], KafkaConsumer], topic: str, store: WeekStore, clock: Clock
 ) -> BackgroundReader:
-    """Returns a thread that reads the last week once it is asked for, the older weeks once they are, and then new periods.
+    """Returns a thread that follows the history topic: it reads the last week after the first request, and then new periods.
+
+    It reads the older weeks after the first request for older weeks.
 
     Args:
         create_consumer: as in ``BackgroundReader``.
@@ -40,7 +42,7 @@ def history_follower(
         store.mark_read()
         while consumer.assignment() and not reader.is_stopping:
             if store.wants_older and not has_older:
-                # This reads the last week again, so that the reader is at the end of the topic afterwards.
+                # This also reads the last week again, so that the consumer is at the end of the topic afterwards.
                 read_since(history, clock.now_ms() - HOURS * HOUR_MS, reader)
                 has_older = True
                 store.mark_older_read()

@@ -16,13 +16,13 @@ from tuner.journal.topic_tail import KAFKA_ERRORS
 from tuner.runtime.observe.background_reader import BackgroundReader
 
 _POLL_MS = 1_000
-_SLICE_S_MAX = 2.0  # How long a request may wait for another one that reads the journal.
+_SLICE_S_MAX = 2.0  # How long a request waits while another request reads the journal.
 
 
 def journal_follower(
     create_consumer: Callable[[], KafkaConsumer], topic: str, store: JournalHistory
 ) -> BackgroundReader:
-    """Returns a thread that reads the journal once its history is asked for, and then new records.
+    """Returns a thread that reads the journal after the first request for its history, and then reads new records.
 
     Args:
         create_consumer: as in ``BackgroundReader``; its consumer reads only committed records.
@@ -35,7 +35,7 @@ def journal_follower(
             entry = entry_or_none(record.value)
             if entry is not None:
                 store.add(entry, record.offset)
-        # Orders count in the orders topic only, and what the tuner writes in the journal only.
+        # Orders are taken only from the orders topic, and all other records only from the journal.
         elif is_order(key) == (record.topic != topic):
             store.apply_plan_record(key, record.value)
 
@@ -73,7 +73,7 @@ class _SliceReader:
         self._lock = threading.Lock()
 
     def __call__(self, offset: int, count: int) -> Iterator[Entry]:
-        """Yields the entries among so many offsets from ``offset`` on; none if Kafka does not answer, or another request reads."""
+        """Yields the entries in ``count`` offsets from ``offset`` on; none if Kafka does not answer, or another request reads."""
         if not self._lock.acquire(timeout=_SLICE_S_MAX):
             return
         try:

@@ -25,8 +25,8 @@ class OrdersReader:
     """Follows the orders of one cluster.
 
     At the start of a leadership term, the journal's reader has read the journal and the orders topic up to certain offsets. The
-    term calls ``begin`` with these offsets, so that no order is missed, and then ``set_earlier_orders`` with the orders before
-    them.
+    term calls ``begin`` with these offsets, so that no order is missed. Then it calls ``set_earlier_orders`` with the orders that
+    the journal's reader has found before these offsets.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class OrdersReader:
         """
         self._refused_batches = refused_batches if refused_batches is not None else []
         self.latest = Orders()
-        # Orders that were replaced since the throttle controller last emptied this.
+        # Orders that newer orders have replaced. The throttle controller empties this in each cycle.
         self.superseded: tuple[Orders, ...] = ()
         # Receives operators' records about plans; None if this tuner executes no plans.
         self.plans: PlanBook | None = None
@@ -112,7 +112,7 @@ class OrdersReader:
             self.refused.refuse(record, f"orders: {error}")
             return
         if orders in self._known:
-            return  # The journal's reader has read this order as well, because it arrived while the journal was being read.
+            return  # The journal's reader has already returned this order, which arrived while the journal was being read.
         self.superseded, self.latest = (*self.superseded, self.latest), orders
         log.info("orders", at_ms=self.latest.at_ms, paused=self.latest.pause is not None)
 

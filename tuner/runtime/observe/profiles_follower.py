@@ -20,7 +20,7 @@ def profiles_follower(
     *,
     every_s: float = _EVERY_S,
 ) -> BackgroundReader:
-    """Returns a thread that reads all profiles, and then new ones.
+    """Returns a thread that reads all profiles, and then new profiles as they arrive.
 
     Args:
         create_consumer: as in ``BackgroundReader``.

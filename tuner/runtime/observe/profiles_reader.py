@@ -1,7 +1,7 @@
 """Reads the profiles topic: the profile of each broker, and the changes that `rheostat learn` has found.
 
 The topic is compacted, so a reader reads it from the beginning. Any client with write access to the topic can write a profile. A
-record with a value that no measurement has is refused as a whole. The reader does not judge the age of a profile
+record is refused as a whole if one of its values cannot be a measurement. The reader does not judge the age of a profile
 (tuner/core/forecast.py).
 """
 

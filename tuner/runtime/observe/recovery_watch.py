@@ -1,7 +1,7 @@
 """Watches for recovering replicas in a thread of its own, and adds them to the snapshots of the cluster.
 
-A cycle of the controller never waits for this thread: it uses the result of the last check, which is one or two seconds old. A
-result older than ``_AGE_S_MAX`` is treated as empty, so that the tuner throttles no replica because of it.
+A cycle of the controller never waits for this thread. The cycle uses the result of the last check, which is one or two seconds old.
+A result older than ``_AGE_S_MAX`` is treated as empty, so that the tuner throttles no replica because of an outdated result.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class RecoveryWatch:
 
     @property
     def has_news(self) -> bool:
-        """Whether replicas recover that did not recover at the last ``take``, or bytes are known now that were unknown then."""
+        """Whether the result has changed since the last ``take``: further replicas recover, or unknown sizes are known now."""
         return self._finder.result.number != self._taken.number
 
     def take(self) -> frozenset[str]:

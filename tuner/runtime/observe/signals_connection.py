@@ -1,7 +1,7 @@
 """Connects the reader of the signals to a metrics cluster that is another cluster than the watched one.
 
-The tuner must act in the watched cluster while the metrics cluster is away: it restores what a killed tuner left, and carries out
-orders. So a thread connects, and until then there are no signals.
+The tuner must act in the watched cluster even while the metrics cluster does not answer: it restores the settings that a killed
+tuner has left, and carries out orders. So a thread connects to the metrics cluster, and until then there are no signals.
 """
 
 from __future__ import annotations

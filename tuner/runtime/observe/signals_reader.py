@@ -1,7 +1,7 @@
 """Reads the signals topic, and keeps the best signal of each broker, side, follower, controller and tenant.
 
-Windows overlap: each scrape is in six windows, and the latest of them holds only this one scrape. So the signal of the latest
-window is a poor one. The best signal has the most samples of all signals that include the newest scrape.
+Windows overlap: each scrape is in six windows, and the latest of these windows holds only this scrape. So the signal of the latest
+window is imprecise. Among the signals that include the newest scrape, the best signal has the most samples.
 
 Signals made from records that waited while the stream was down (``backlog``) are out of date. They are counted and dropped.
 """
@@ -50,14 +50,14 @@ class SignalCache:
     """The best signal of every entity of one cluster so far."""
 
     def __init__(self) -> None:
-        # False: the tuner does not throttle recovering replicas, so recovering partitions are removed from the signals of sides.
+        # If False, the tuner does not throttle recovering replicas, so recovering partitions are removed from the signals of sides.
         self.includes_recoveries = True
         self.brokers: dict[int, BrokerSignal] = {}
         self.moves: dict[BrokerSide, MoveSignal] = {}
         self.replication: dict[int, ReplicationSignal] = {}  # By follower.
         self.controllers: dict[int, ControllerSignal] = {}
         self.tenants: dict[Tenant, TenantSignal] = {}
-        # Both are by broker, and outlive the signals.
+        # Profiles and baselines are by broker. They stay when signals are forgotten.
         self.profiles: Mapping[int, BrokerProfile] = {}  # The profiles that `rheostat learn` has published.
         self.baselines: dict[int, BrokerBaseline] = {}  # Each broker's usual latency without copies.
         self._latencies: dict[int, LatencyBaseline] = {}
@@ -170,7 +170,8 @@ def _keep(known: dict[K, S], key: K, new: S) -> None:
 
 
 def _recent(known: dict[K, S], now_ms: int) -> dict[K, S]:
-    # ``abs``: a sample from the future comes from a wrong clock. Without ``abs`` it would look new until its time has come.
+    # ``abs``: a sample from the future comes from a wrong clock. Without ``abs``, this sample would look new until its time has
+    # come.
     return {key: signal for key, signal in known.items() if abs(now_ms - signal.sampled_at_ms) < FORGET_MS}
 
 

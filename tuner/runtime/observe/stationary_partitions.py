@@ -1,9 +1,9 @@
 """Finds throttles that slow down replicas of stationary partitions, which do not move: replicas that left the ISR and catch up.
 
-An operator may put "*" in a topic's throttled-replica list. It names all replicas, even those of stationary partitions. After a
-broker's restart they catch up through the throttle, and producers may wait for them. Reading all partitions for every snapshot
-would be too slow. So partitions are read with each full scan. Between full scans they are read only while producers wait, and only
-for topics with lists.
+An operator may put "*" in a topic's throttled-replica list. The "*" names all replicas of the topic, even replicas of stationary
+partitions. After a broker's restart these replicas catch up through the throttle, and producers may wait for them. Reading all
+partitions for every snapshot would be too slow, so partitions are read with each full scan. Between two full scans, partitions are
+read only while producers wait, and only for topics with lists.
 
 Invariant: only replicas that can catch up are considered: the broker is alive and the disk is online. Between two reads the last
 result stays, so that no throttle is lowered just because no read took place.

@@ -2,8 +2,8 @@
 
     read and decide (background) → record → announce (prepare.py) → cancel, start, elect (background) → record failures
 
-A plan in the journal is an operator's order, and the cluster shows the plan's progress. A new leader needs no other state: it reads
-both and continues. The executor never waits for an answer, so that the throttle controller keeps its schedule.
+A plan in the journal is an operator's order, and the cluster shows the plan's progress. A tuner that takes over reads only the
+journal and the cluster, and continues. The executor never waits for an answer, so that the throttle controller keeps its schedule.
 
 Invariant: each step that may be in progress is in the journal. A step that Kafka refused is not in progress. A step whose request
 got no answer may be in progress.
@@ -315,7 +315,7 @@ class ReassignmentExecutor:
             key for plan in decision.plans for key in (*plan.progress.ready, *plan.progress.running)
         )
         in_progress = frozenset(key for plan in decision.plans for key in plan.plan.requested)
-        # If no other step continues, the cleanup after the move follows instead.
+        # If no other step continues, no early cycle is needed, because the cleanup after the move follows.
         if in_progress and self._in_progress - in_progress:
             self._prepare.note_step_ended()
         self._in_progress = in_progress
@@ -359,7 +359,7 @@ class ReassignmentExecutor:
         self._write_allowed, self._answer = True, self._caller.start(send)
 
     def _defer_cordoned(self, decision: ExecutorDecision, deferred: Deferred) -> Deferred:
-        """Returns the deferred steps, with those whose target was cordoned while they waited for their throttle."""
+        """Returns the deferred steps. Adds steps whose target was cordoned while the steps waited for their throttle."""
         cordoned = self._cordons().cordoned
         late = {
             (step.topic, step.partition): "a broker that it adds a replica on is cordoned"
@@ -415,7 +415,7 @@ def _without_steps(plan: Plan, keys: set[TopicPartition]) -> Plan:
 
 
 def _inputs(snapshot: ReassignmentSnapshot, decision: ExecutorDecision, context: ExecutorContext) -> dict[str, object]:
-    """Returns the inputs of a decision for its journal entry, except the concurrency: its changes have entries of their own."""
+    """Returns the inputs of a decision for its journal entry. Changes of the concurrency have entries of their own."""
     held = {limit.value: count for limit, count in decision.admission.schedule.held.items()}
     vetoes = {veto.name: veto.cause for veto in context.vetoes}
     return {"online": sorted(snapshot.online), "held": held, **({"vetoes": vetoes} if vetoes else {})}

@@ -23,7 +23,7 @@ from tuner.core.prepare_handshake import PrepareHandshake
 from tuner.core.reassignment_plan import DesiredPlanState, ReassignmentSnapshot, TopicPartition
 from tuner.core.reassignment_steps import StepReason
 
-# A step without an answer after this time does not begin. Two throttle cycles of the default length.
+# A step without an answer after this time does not begin. It is the time of two throttle cycles of the default length.
 PREPARE_S_MAX = 10.0
 
 
@@ -67,7 +67,7 @@ class PrepareStep:
 
         Args:
             desired: the state that the newest order asks for, by plan id.
-            paused: an operator has paused the whole tuner.
+            paused: whether an operator has paused the whole tuner.
         """
         assert self._handshake is not None
         assert self._waiting is not None

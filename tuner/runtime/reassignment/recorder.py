@@ -195,7 +195,7 @@ class ReassignmentRecorder:
         Once the plan has ended, the records of its parts are removed, and all records of the oldest plans beyond ``PLANS_KEPT``.
 
         Args:
-            with_concurrency: write a record even if only the text about concurrency differs. This text changes often.
+            with_concurrency: whether to write a record if only the text about concurrency differs. This text changes often.
         """
         records: dict[bytes, bytes | None] = {}
         if after.requested != before.requested:
@@ -215,7 +215,7 @@ class ReassignmentRecorder:
         if not after.is_active:
             records |= tombstones(self._cluster, before.id, before.head.part_records)
             ended = [plan.id for plan in self.book.plans if not plan.is_active]
-            # One more than in the book, which does not show yet that this plan has ended.
+            # The book does not contain the end of this plan yet, so one is added.
             for old in ended[: max(0, len(ended) + 1 - PLANS_KEPT)]:
                 records |= {head_key(self._cluster, old): None, state_key(self._cluster, old): None}
             self._record_numbers.pop(before.id, None)

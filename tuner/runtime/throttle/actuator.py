@@ -26,8 +26,8 @@ from tuner.core.cluster import BrokerSide
 from tuner.core.outcome import CHANGED_EXTERNALLY, Failure
 
 CONFIRM_S_MAX = 2.0
-# Writes of one list that may restart the deadline: the change, the removal of an emptied list, and one more after another tool's
-# write.
+# How many writes of one list may restart the deadline: the change itself, the removal of a list that became empty, and one more
+# write after another tool has written the list.
 _WRITES_AWAITED_MAX = 3
 CONFIRM_PAUSE_S = 0.02
 # Kafka may reject a change as invalid while a broker lags 10 to 40 ms behind. After this time the rejection is treated as a
@@ -56,7 +56,7 @@ class Throttles(Protocol):
         """Removes throttled-replica lists of a topic.
 
         Args:
-            decided_on: remove the lists only if they are still equal to these; None means in any case.
+            decided_on: remove the lists only if they are still equal to these lists; None means to remove them in any case.
         """
 
     def add_pairs(self, pairs: Mapping[str, TopicThrottle]) -> dict[str, Failure | None]:
@@ -212,8 +212,9 @@ class KafkaThrottles:
         """Reads the current lists, writes only differences, and reads back until all lists are as requested and none is empty."""
         answers: dict[str, Failure | None] = dict.fromkeys(pairs)
         written: dict[str, dict[str, Change]] = {}
-        # Changes that Kafka rejected as invalid, because the list differs from the one that was read: another tool has set it to
-        # "*", or the broker that was read lags behind. The list is read again. Only a rejection that persists is a failure.
+        # Changes that Kafka rejected as invalid, because the list in Kafka differs from the list that was read: another tool
+        # has set it to "*", or the broker that answered lags behind. The list is read again. Only a rejection that persists is
+        # a failure.
         called_invalid: dict[str, Failure] = {}
         based_on: dict[str, Mapping[str, str]] = {}  # The lists of a topic on which its last change was based.
         deadline_s, writes = float("inf"), 0
@@ -256,7 +257,7 @@ class KafkaThrottles:
             if not changes:
                 self._pause(CONFIRM_PAUSE_S)
             elif (writes := writes + 1) <= _WRITES_AWAITED_MAX:
-                deadline_s = float("inf")  # The next read starts it again.
+                deadline_s = float("inf")  # The next read sets a new deadline.
 
 
 def _not_shown_text(topic: str, written: bool) -> Failure:

@@ -25,8 +25,8 @@ from tuner.runtime.throttle.recorder import ThrottleRecorder
 
 log = structlog.get_logger("tuner")
 
-# Each cleanup needs about ten milliseconds for the journal, so one cycle carries out only this many. The others follow in the next
-# cycle.
+# Each cleanup needs about ten milliseconds for the journal, so one cycle carries out at most this number of cleanups. The others
+# follow in the next cycle.
 WRITES_PER_CYCLE_MAX = 50
 
 D = TypeVar("D", bound=ClearLists | RestoreRate)

@@ -28,7 +28,8 @@ from tuner.runtime.ports import CurrentOrders
 from tuner.runtime.throttle.steering_tick import LatestSignals
 
 FULL_SCAN_EVERY = 6  # Number of regular cycles from one full scan to the next.
-# If steps begin all the time, only early cycles run. So this number of early cycles counts as one regular cycle for full scans.
+# If steps begin all the time, only early cycles run. For the interval of full scans, this number of early cycles therefore
+# counts as one regular cycle.
 EARLY_PER_REGULAR = 5
 CHECK_EVERY_S = 1.0  # Interval of checks for missing signals and for orders.
 # After a step has ended, no early cycle runs for this time. Often another step begins meanwhile, and one change of the replica
@@ -44,7 +45,7 @@ _EARLY_S_MIN = 1.0
 class OrdersFeed(CurrentOrders, Protocol):
     """The operator orders, with those that were replaced before a cycle could act on them."""
 
-    # Orders that were in force since the throttle controller last emptied this, without the latest; oldest first.
+    # Earlier orders that were in force since the throttle controller last emptied this, the oldest first.
     superseded: tuple[Orders, ...]
 
     def follow(self, wait_ms: int = ...) -> None:
@@ -75,8 +76,8 @@ class CycleScheduler:
         if now_s >= self._orders_read_at_s + CHECK_EVERY_S:
             self._orders_read_at_s = now_s
             self._orders.follow(wait_ms=0)
-        # Tools that move partitions in batches pause between the batches. Only snapshots that are a regular cycle apart show that a
-        # move has ended, so no early cycle may run while there are ``idle_snapshots``.
+        # Tools that move partitions in batches pause between the batches. Several snapshots without a move, each a regular cycle
+        # after the last, show that the move has ended. So no early cycle may run while ``idle_snapshots`` counts these snapshots.
         has_ended = step_ended and now_s >= self._began_at_s + ENDED_S_MIN
         has_new_orders = self._orders.latest != self._orders_applied
         is_requested = requested or ((has_ended or has_new_orders) and not memory.idle_snapshots)
@@ -113,7 +114,7 @@ class CycleScheduler:
 
         Args:
             took_s: duration of the cycle.
-            processor_s: CPU seconds that it used.
+            processor_s: CPU seconds that the cycle used.
         """
         now_s = self._clock.monotonic_s()
         rest_s = max(_REST_PER_CYCLE * processor_s, min(took_s, _EARLY_S_MIN))

@@ -1,4 +1,7 @@
-"""Keeps for each side of the running moves what the forecast changes for their deadline (tuner/planning/deadline_forecast.py)."""
+"""Keeps, for each side of the running moves, how the load forecast changes the rate that their deadline needs.
+
+tuner/planning/deadline_forecast.py computes the forecasts.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +26,8 @@ class DeadlineForecasts:
     ) -> None:
         """
         Args:
-            inputs: read only while moves have a deadline.
-            sides_per_call: the most forecasts that one call computes; None means all.
+            inputs: the inputs of forecasts. They are read only while moves have a deadline.
+            sides_per_call: how many forecasts one call computes at most; None means all.
         """
         self._inputs = inputs
         self._sides_per_call = sides_per_call
@@ -39,7 +42,7 @@ class DeadlineForecasts:
 
         Args:
             moves: the newest signal of each side, with the bytes that plans have not begun to copy.
-            finish_at_ms: the deadline; None if there is none, and the result is empty.
+            finish_at_ms: the deadline; None if there is no deadline, so that the result is empty.
         """
         if finish_at_ms != self._finish_at_ms:
             self._finish_at_ms, self._forecasts = finish_at_ms, SideValues(self._sides_per_call)

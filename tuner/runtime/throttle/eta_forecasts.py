@@ -1,4 +1,7 @@
-"""Keeps for each side of the running moves how the forecast changes their expected time (tuner/planning/eta_forecast.py)."""
+"""Keeps, for each side of the running moves, how the load forecast changes their expected time.
+
+tuner/planning/eta_forecast.py computes the forecasts.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from tuner.runtime.throttle.forecast_inputs import ForecastInputs
 from tuner.runtime.throttle.side_values import SIDES_PER_CALL, SideValues
 
 _SHORT_S = 600.0  # Loads hardly change during a shorter move.
-_NOTABLE = 0.02  # A smaller difference is within the noise of the current rate.
+_NOTABLE = 0.02  # A smaller relative difference is less than the usual variation of the current rate.
 
 
 class EtaForecasts:
@@ -21,8 +24,8 @@ class EtaForecasts:
     def __init__(self, inputs: ForecastInputs, *, sides_per_call: int | None = SIDES_PER_CALL) -> None:
         """
         Args:
-            inputs: read only while a long move runs.
-            sides_per_call: the most ratios that one call computes; None means all.
+            inputs: the inputs of forecasts. They are read only while a long move runs.
+            sides_per_call: how many ratios one call computes at most; None means all.
         """
         self._inputs = inputs
         self._ratios: SideValues[float] = SideValues(sides_per_call)

@@ -1,4 +1,4 @@
-"""Provides what the forecasts of running moves need: usable profiles, capacities, and the limits of the schedule."""
+"""Provides the inputs of forecasts for running moves: usable profiles, capacities, and the limits of the schedule."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ class ForecastInputs:
     def side_forecast(
         self, side: BrokerSide, steady_state_bytes_per_s: float, profile: BrokerProfile | None, now_ms: int
     ) -> SideForecast:
-        """Returns the forecast of a side with the W of now.
+        """Returns the forecast of a side with its present steady-state replication.
 
         Args:
-            profile: the usable profile of its broker.
+            profile: the usable profile of the side's broker; None if there is none.
         """
         profiles = {} if profile is None else {side[0]: profile}
         capacity = capacities_of(self._settings, [side], profiles, self._link_speed).get(side)

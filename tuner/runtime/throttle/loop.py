@@ -115,7 +115,8 @@ class ThrottlePorts:
         recoveries: finds recovering replicas; None if they are ignored.
         vetoes: returns the external checks that veto now.
         eta_ratios: returns ``Observation.eta_ratios`` for the newest signals at a time (epoch).
-        deadline_forecasts: returns ``Observation.deadline_forecasts``, also for a deadline (epoch); None if there is none.
+        deadline_forecasts: returns ``Observation.deadline_forecasts`` for the newest signals at a time (epoch), and for a deadline
+            (epoch); None if there is no deadline.
     """
 
     live: ClusterLooker
@@ -197,11 +198,11 @@ class ThrottleController:
         self._last_live: LiveCluster | None = None  # The last snapshot that could be read.
         self._handshake = PrepareHandshake()
         self._plans: Callable[[], Sequence[Plan]] = tuple
-        # The tuner throttles at least one move of the last snapshot.
+        # Whether the tuner throttles at least one move of the last snapshot.
         self._throttles_moves = limits.throttles_all_moves
         # Partitions that Kafka reports as moving while a step is being prepared.
         self._moving: set[TopicPartition] = set()
-        # Prepared steps for which a throttled-replica list has no space, with the reason.
+        # Prepared steps whose replicas do not fit into a throttled-replica list any more, with the reason.
         self._without_capacity: Mapping[TopicPartition, str] = {}
         self._scheduler = CycleScheduler(ports.orders, ports.signals, clock, signal_age_s_max=limits.signal_age_s_max)
         self._rate_started = False  # The last cycle has started a rate.
@@ -226,10 +227,10 @@ class ThrottleController:
         return self.recorder.memory
 
     def change_policy(self, limits: ThrottleLimits, objective: Objective | None, control_limits: ControlLimits) -> None:
-        """Uses other limits and another objective from the next cycle on; what was learned and is in progress stays.
+        """Uses other limits and another objective from the next cycle on. Learned values and running changes stay.
 
         Args:
-            objective: None exactly if this controller has no control law.
+            objective: None if, and only if, this controller has no control law.
         """
         self._limits = self.recorder.limits = self._windows.limits = limits
         if self._steering_tick is not None:
@@ -354,7 +355,7 @@ class ThrottleController:
         step_ended = self._handshake.step_ended and bool(self.memory.listed)
         # A recovery takes the clients' bandwidth from its first second on.
         recovery_began = self._recoveries is not None and self._recoveries.has_news
-        # A rate starts low, and the control law has it from the next cycle on.
+        # A new rate starts low, and the control law may raise it only from the next cycle on.
         requested = self._handshake.is_pending or recovery_began or self._rate_started
         return self._scheduler.is_early_cycle_due(requested=requested, step_ended=step_ended, memory=self.memory)
 

@@ -1,8 +1,8 @@
 """Carries out ramps: gradual rate changes, written step by step.
 
 Before each step, the rate in Kafka is read. If it differs from the rate that the last step wrote, an operator or a tool has changed
-it, and the ramp stops. Kafka offers no compare-and-set, so a change in the milliseconds between the read and the write is
-overwritten.
+it, and the ramp stops. Kafka offers no compare-and-set, so the ramp overwrites a change that an operator makes in the milliseconds
+between the read and the write.
 
 A late step delays all following steps, because skipping steps would cause the jump that a ramp avoids. A delay of less than half a
 step is caught up, so that many small delays do not make a ramp longer than the quota window.
@@ -151,7 +151,7 @@ class RampExecutor:
         return due
 
     def _is_lowering(self, side: BrokerSide) -> bool:
-        """Returns whether the ramp lowers the rate: at its end or, as a warm-up does, with its first step if this is due."""
+        """Returns whether the ramp lowers the rate: at its end or, like a warm-up, with its first step if that step is due."""
         ramp = self._ramps[side]
         rate = ramp.decision.setpoint_bytes_per_s if ramp.done else ramp.steps[0].rate_bytes_per_s
         return min(rate, ramp.decision.setpoint_bytes_per_s) < ramp.decision.current_bytes_per_s
@@ -187,7 +187,7 @@ class RampExecutor:
         return ended
 
     def _stop_changed(self, due: Sequence[BrokerSide], now_s: float) -> list[RampEnd]:
-        """Stops the ramps whose rate in Kafka is not the expected one or cannot be read. Delays those whose broker may be late."""
+        """Stops ramps if the rate in Kafka is not the expected rate or cannot be read. Delays ramps whose broker may be late."""
         ended: list[RampEnd] = []
         try:
             rates = self._throttles.read_rates(due)
@@ -222,7 +222,7 @@ class RampExecutor:
         return not isinstance(rate, ClusterError) and rate != ramp.expected_rate and not ramp.late_reads
 
     def _read_again(self, expected: Mapping[BrokerSide, int | None]) -> dict[BrokerSide, int | ClusterError | None]:
-        """Waits until the brokers show the expected rates, within a limit. Returns what they show then."""
+        """Waits until the brokers show the expected rates, for a limited time. Returns the rates that they show then."""
         if not expected or not any(self._throttles.confirm_rates(expected).values()):
             return dict(expected)
         try:

@@ -42,7 +42,8 @@ class RampOutcomes:
         """Writes the ramp steps that are due, and records the ramps that have ended.
 
         Args:
-            throttles_moves: the tuner throttles a move. Then another tool that ends its own move may have removed a rate.
+            throttles_moves: whether the tuner throttles a move. If it does, another tool that ends its own move may have removed a
+                rate.
         """
         ramp_ends = self._ramps.step(now_s)
         if not ramp_ends:
@@ -63,7 +64,7 @@ class RampOutcomes:
 
         Args:
             stops: the reason for each side.
-            intended: the stop is planned and is not recorded as a failure.
+            intended: whether the stop is planned, so that it is not recorded as a failure.
 
         Raises:
             JournalError: the ramps have stopped, but the outcomes are not in the journal yet.

@@ -101,7 +101,7 @@ class ThrottleRecorder:
         self._saved: Memory | None = None  # The memory that the journal holds; None if it is not known yet.
         self._moving_replicas = MovingReplicasByTopic()
         self._decision_inputs: DecisionInputs | None = None  # The inputs of the last entries, cached.
-        self._has_noted = False  # At least one cycle is in the journal.
+        self._has_noted = False  # Whether at least one cycle is in the journal.
 
     def record(self, entries: Sequence[Entry] = (), memory: Memory | None = None) -> None:
         """Writes entries and the changed parts of ``memory``, and then makes it the current memory.
@@ -195,7 +195,7 @@ class ThrottleRecorder:
         reasons: dict[Subject, Reason] = {}
         for decision in decisions:
             subject = subject_of(decision)
-            # The end of one rule may follow the end of another.
+            # After the end of one rule of the schedule, another rule may end, so this decision never repeats an earlier one.
             repeats = self._last_reasons.get(subject) is decision.reason and not isinstance(decision, FollowSchedule)
             # A real write is logged each time it is tried. A dry run would log it every cycle, because it changes nothing.
             if not (repeats and (isinstance(decision, Hold | AllowSteering) or self._dry_run)):
@@ -218,7 +218,7 @@ class ThrottleRecorder:
         orders = [self.memory.recorded_orders, *superseded, current]
         recorded_until_ms = self.memory.orders_recorded_until_ms
         if self._dry_run and not self._has_noted:
-            # A dry run writes no memory. So in its first cycle, it cannot know which orders an earlier run has recorded.
+            # A dry run writes no memory. So in its first cycle, a dry run cannot know which orders an earlier run has recorded.
             orders, recorded_until_ms = [current], None
         since_ms = now_ms if recorded_until_ms is None else recorded_until_ms
         events = [
@@ -325,13 +325,13 @@ def subject_of(decision: Decision) -> Subject:
 
 
 def _changed_lists(listed: ListsByTopic, before: ListsByTopic) -> dict[str, TopicThrottle]:
-    """Returns the managed list entries of each topic where they have changed; an empty value if a topic has none any more."""
+    """Returns the managed list entries of each topic whose entries have changed; empty for a topic that has no entries any more."""
     changed = {topic: pairs for topic, pairs in listed.items() if before.get(topic) is not pairs}
     return changed | {topic: TopicThrottle() for topic in before if topic not in listed}
 
 
 def _equal_without_parts(memory: Memory, saved: Memory) -> bool:
-    """Returns whether two memories are equal in all that is written as one record.
+    """Returns whether two memories have the same record of the whole memory.
 
     Two kinds of parts are not in that record: values that are measured again after a restart, and lists, which have one record per
     topic.

@@ -24,7 +24,7 @@ class SideValues(Generic[T]):
     def __init__(self, sides_per_call: int | None = SIDES_PER_CALL) -> None:
         """
         Args:
-            sides_per_call: the most values that one call computes; None means all.
+            sides_per_call: how many values one call computes at most; None means all.
         """
         self._sides_per_call = sides_per_call
         self._values: Mapping[BrokerSide, T] = {}
@@ -39,7 +39,7 @@ class SideValues(Generic[T]):
         """Returns the values of the sides in ``moves``.
 
         Args:
-            compute: returns the value of a side; None if it has none.
+            compute: returns the value of a side; None if the side has no value.
         """
         # ``abs``: a clock that is set back must not stop the computation.
         due = (side for side in moves if abs(now_ms - self._computed_ms.get(side, now_ms - KEEP_MS)) >= KEEP_MS)

@@ -65,7 +65,7 @@ class SteeringController:
     ) -> None:
         """
         Args:
-            capacity_of: returns the capacity of a broker in the settings; None if they have none.
+            capacity_of: returns the capacity of a broker in the settings; None if the settings have none.
             inputs: records the inputs of every second for a replay; None if nothing is recorded.
         """
         self._throttles = throttles
@@ -128,7 +128,8 @@ class SteeringController:
             deadline_ratios: see ``ControlInput``.
         """
         sides = {**held, **steerable}
-        # A broker may show the last write late. So for a side that was written, the written rate is used; else the rate in Kafka.
+        # A broker may show the last write late. So a side that this controller has written keeps the written rate as its current
+        # rate. For any other side, the current rate is the rate in Kafka.
         self._written &= sides.keys()
         self._current = {s: self._current[s] if s in self._written else rate for s, (rate, _) in sides.items()}
         self._is_set_on_broker = {side: side in self._written or is_set for side, (_, is_set) in sides.items()}
@@ -174,8 +175,8 @@ class SteeringController:
         """
         if self._due_s is None or now_s < self._due_s:
             return []
-        # A missed second is skipped, because the law computes the elapsed time itself. After a late run, the next one follows after
-        # half a second or more.
+        # A missed second is skipped, because the law computes the elapsed time itself. After a late run, the next run follows at
+        # least half a second later.
         self._due_s = max(self._due_s + TICK_EVERY_S, now_s + TICK_EVERY_S / 2)
         known_brokers = {*brokers, *(broker for broker, _ in self._current)}
         inputs = ControlInput(
@@ -204,7 +205,7 @@ class SteeringController:
         return changes
 
     def find_refused(self, changes: Collection[SetRate]) -> list[WriteRefused]:
-        """Returns the changes that must not be written, because the rate in Kafka is not the expected one or cannot be read."""
+        """Returns the changes that must not be written, because the rate in Kafka is not the expected rate or cannot be read."""
         sides = [(change.broker, change.side) for change in changes]
         try:
             rates = self._throttles.read_rates(sides)
@@ -249,7 +250,7 @@ class SteeringController:
         return not isinstance(rate, ClusterError) and rate != self._expected_rate(side)
 
     def write(self, changes: Collection[SetRate]) -> dict[BrokerSide, Failure | None]:
-        """Writes rates to Kafka. Returns the failure of each side; None if it was written."""
+        """Writes rates to Kafka. Returns the failure of each side; None if the rate was written."""
         rates: dict[BrokerSide, int | None] = {(c.broker, c.side): c.setpoint_bytes_per_s for c in changes}
         failures = self._throttles.write_rates(rates) if rates else {}
         for change in changes:
@@ -268,7 +269,7 @@ class SteeringController:
 
 
 def writes_per_tick_max(writes_per_s_max: float) -> int:
-    """Returns the maximum number of writes in one second of the law. It is at least one, because no rate would change otherwise."""
+    """Returns the maximum number of writes in one second of the law: at least one, because otherwise no rate would ever change."""
     return max(1, int(writes_per_s_max * TICK_EVERY_S))
 
 
@@ -308,8 +309,9 @@ def _change(side: BrokerSide, rate: int, state: ControlState, current: int, is_s
 
 
 def _urgency(current_bytes_per_s: int, setpoint_bytes_per_s: int) -> tuple[bool, float]:
-    """Returns the sort key of a change, highest first. Lower rates come first, because they protect clients; then larger relative
-    changes.
+    """Returns the sort key of a change; the highest key comes first.
+
+    Changes that lower a rate come first, because they protect clients. Among the others, the larger relative change comes first.
     """
     difference = abs(setpoint_bytes_per_s - current_bytes_per_s)
     return setpoint_bytes_per_s < current_bytes_per_s, difference / max(current_bytes_per_s, setpoint_bytes_per_s)

@@ -80,7 +80,8 @@ class SteeringTick:
         self.limits = limits
         self._clock = clock
         self._dry_run = dry_run
-        # Returns the bytes per side that plans have not begun to copy. The reassignment executor replaces it; without one: none.
+        # Returns the bytes per side that plans have not begun to copy: none, until the reassignment executor replaces this
+        # function.
         self.pending_bytes: Callable[[], Mapping[BrokerSide, float]] = dict
         self._throttles_moves = limits.throttles_all_moves  # Until the first cycle reports what it throttles.
         # Brokers whose signals contradict each other, from the last cycle.
@@ -163,8 +164,8 @@ class SteeringTick:
         changes = steering.next_changes(now_s, now_ms, brokers, moves, planned=pending.keys(), baselines=baselines)
         if self._dry_run or not changes:
             return
-        # A change is refused if the rate in Kafka is not the expected one. A broker under load may still show the rate before the
-        # last write; such a late answer is no reason to give the side up.
+        # A change is refused if the rate in Kafka is not the expected rate. A broker under load may still show the rate before the
+        # last write. The law keeps the side after such a late answer.
         refused = steering.find_refused(changes)
         self._give_up([refusal for refusal in refused if not refusal.late])
         refused_sides = {(refusal.decision.broker, refusal.decision.side) for refusal in refused}
@@ -220,7 +221,7 @@ class SteeringTick:
 def _max_rates(
     decisions: Sequence[Decision], live: LiveCluster, observation: Observation, limits: ThrottleLimits
 ) -> dict[BrokerSide, int]:
-    """Returns the highest rate that plans, and vetoes that lower throttles, allow each side, in bytes/s."""
+    """Returns the highest rate of each side, in bytes/s, that plans and lowering vetoes allow."""
     max_rates, veto_rate = (
         plan_rates(live.moves, observation.plan_moves, limits),
         lowest_rate_bytes_per_s(observation.vetoes),
@@ -241,7 +242,7 @@ def _held_sides(
         if not isinstance(d, Hold) or d.reason not in _LOWER_ONLY or d.broker is None or d.side is None:
             continue
         side = (d.broker, d.side)
-        # The law also lowers a rate of another tool, which it would steer without the veto.
+        # The law also lowers a rate that another tool has set, because without the veto the law would steer that rate.
         may_lower = side in managed or d.reason is Reason.VETOED
         if may_lower and side in live.rates and d.broker in live.brokers:
             held[side] = (live.rates[side].bytes_per_s, live.rates[side].is_set_on_broker)

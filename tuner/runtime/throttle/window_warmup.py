@@ -30,7 +30,7 @@ from tuner.runtime.throttle.ramp_executor import RampEnd, RampExecutor
 # a stalled move is older than a few seconds; for ISR recovery a burst does less harm than partitions that accept no writes; and an
 # interrupted warm-up has filled a part of the window.
 _NOT_DELAYED = RESCUE_REASONS | {Reason.ISR_RECOVERY, Reason.WINDOW_WARMUP}
-# A resumed warm-up ends at the rate before it. After a longer time this rate may no longer be right.
+# A resumed warm-up ends at the rate before the warm-up. After a longer time, that rate may no longer be right.
 _RESUMES_S_MAX = 30.0
 _IDLE_S_MIN = 1.5  # A shorter pause leaves no more unused quota in the window than usual fluctuation.
 # Time until the replicas of a step exist and fetch. The quota that is unused in this time would pass as a burst. The control law
@@ -126,14 +126,14 @@ class WindowWarmup:
     ) -> frozenset[BrokerSide]:
         """Returns the sides that were idle, and on which a plan's step begins or has begun since the last snapshot.
 
-        A side without a history is treated as idle: a needless warm-up costs only some seconds, but without a necessary one up to
-        twice the rate passes within a window.
+        A side without a history is treated as idle. A needless warm-up costs only some seconds, but without a necessary warm-up up
+        to twice the rate passes within a window.
 
         Args:
             starting: sides where steps of plans are about to begin.
             moving: sides where steps of plans run.
-            carried_at_s: when the reassignment executor last saw its steps copy through a side. It reads the cluster more often
-                than the throttle controller.
+            carried_at_s: when the reassignment executor last saw its steps copy through a side. The executor reads the cluster
+                more often than the throttle controller.
         """
         now_s, ages = self._clock.monotonic_s(), self._ages
         # Steps in the first snapshot were running before, so they have not just started.
@@ -166,7 +166,7 @@ class WindowWarmup:
         """
         side, now_s, budget = (change.broker, change.side), self._clock.monotonic_s(), self._writes_per_s_max
         if change.reason is Reason.WINDOW_WARMUP and side not in self._cut_short_at_s:
-            # The window holds the traffic of the last ``FILL_S`` seconds. For some of them the side was idle.
+            # The window holds the traffic of the last ``FILL_S`` seconds. The side was idle for a part of this time.
             filled_ratio = max(0.0, 1.0 - self._idle_s.get(side, math.inf) / FILL_S)
             first_rate = max(self.limits.warmup_start_bytes_per_s, filled_ratio * change.setpoint_bytes_per_s)
             starts_s = 0.0 if self.limits.closed_loop else _STARTS_S
@@ -200,7 +200,7 @@ class WindowWarmup:
         return [side for side, c in waiting if c.reason is Reason.WINDOW_WARMUP and side not in resumed]
 
     def note_ended(self, ends: Iterable[RampEnd]) -> None:
-        """Notes warm-ups that ended after they may have lowered the rate and before they had raised the rate again."""
+        """Records warm-ups that were cut short: they may have lowered the rate, but have not raised it again."""
         for end in ends:
             decision = end.decision
             rate_before = decision.current_bytes_per_s if decision.is_set_on_broker else None
