@@ -124,7 +124,7 @@ class _Process:
 
     Attributes:
         leadership: the lease, and the watch over the journal's topic; None in a dry run, which needs no lease.
-        holder: the name of this tuner in the lease and in the journal, host and process id.
+        holder: the name of this tuner in the lease and in the journal: its host and process id.
         outbox: events that a term could not write into the journal; the next term writes them.
     """
 
@@ -276,7 +276,7 @@ def _run_terms(process: _Process, current: _Settings, reloads: Reloads) -> None:
             settings, current.partition_limits = reloads.take()
             current.schedule = SettingsSchedule(settings)
         if _run_term(process, current, read_ahead, reloads):
-            read_ahead = None  # The read-ahead lacks the records of this term.
+            read_ahead = None  # The read-ahead was made before this term, so it lacks the records of this term.
 
 
 def _run_term(process: _Process, current: _Settings, read_ahead: ReadAhead | None, reloads: Reloads) -> bool:

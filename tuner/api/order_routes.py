@@ -84,8 +84,7 @@ def order_routes(observers: Observers, guard: AccessGuard, order_service: OrderS
         return orders.submit(request, "resume", resume_change(caller_text(request)))
 
     @router.post("/release", status_code=202, response_model=response_models.OrderReceipt, responses=_WITH_BODY)
-    # noqa: ARG001 - validates the body
-    def release(request: Request, body: response_models.EmptyRequest | None = None) -> Response:
+    def release(request: Request, body: response_models.EmptyRequest | None = None) -> Response:  # noqa: ARG001 - validates the body
         """Restores everything that rheostat has set, and pauses the tuner until `resume`."""
         return orders.submit(request, "release", release_change(caller_text(request)))
 

@@ -33,8 +33,7 @@ class LimitedServer(uvicorn.Server):
         limits = process_limits()
         self._table = ConnectionTable(limits.connections, limits.connections_per_address)
 
-    # noqa: ARG002 - the constructor received the socket
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:  # noqa: ARG002 - the constructor received the socket
         await self.lifespan.startup()
         loop = asyncio.get_running_loop()
 

@@ -25,8 +25,8 @@ VERSION = 3
 SEQ_MAX = 2**52  # Largest accepted sequence number; a tuner continues counting from the largest number that it reads.
 # Deepest accepted nesting of an entry's ``decision`` and ``inputs``, as the code that renders them recurses.
 DEPTH_MAX = 16
-PARTS_MAX = 99_999  # Most part records of one plan (1,000 partitions each).
-REPLICAS_MAX = 1_000  # Most replicas of one partition.
+PARTS_MAX = 99_999  # Maximum number of part records of one plan (1,000 partitions each).
+REPLICAS_MAX = 1_000  # Maximum number of replicas of one partition.
 
 Rate = Annotated[int, Meta(ge=0, le=2**63 - 1)]  # Bytes/s, in the range of Kafka's throttle settings.
 PlanRate = Annotated[float, Meta(ge=1, le=2**63 - 1)]
@@ -318,7 +318,7 @@ def decode_body(value: bytes, kind: type[B], version: int = VERSION) -> B:
 
     Raises:
         OlderRecordError: an earlier version of rheostat wrote the record.
-        ValueError: not JSON, nested too deeply, of a later version, or with a field missing or out of range.
+        ValueError: the record is no JSON, is nested too deeply, is of a later version, or has a missing or invalid field.
     """
     try:
         record_version = _decoder(_VersionBody).decode(value).v

@@ -1,10 +1,11 @@
 """Collects the journal's records that have a cluster name other than the configured one.
 
 The journal is stored in the Kafka cluster that it describes, so every cluster name in it is a name (alias) of that one cluster.
-Lease, fence and memory are keyed by the name. After a change of ``cluster`` in the settings, a second tuner would act beside the
-first one, or the new tuner would take the old tuner's throttles for externally owned ones and leave them in place.
+Lease, fence and memory are keyed by the name. Without this check, a change of ``cluster`` in the settings would have one of two
+effects: a second tuner would act beside the first tuner, or the new tuner would treat the old tuner's throttles as externally owned
+and leave them in place.
 
-Invariant: the tuner never acts on records of another name. It only reports what they hold.
+Invariant: the tuner never acts on records of another name. It only reports the settings that these records name.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from tuner.journal.presence_records import KIND as PRESENCE
 from tuner.journal.replayed_state import ReplayedState
 from tuner.journal.unreadable import OLDER_VERSION
 
-# These kinds show that the name is in use, but set nothing in the cluster.
+# Records of these kinds show that the name is in use, but they name no setting in the cluster.
 _KINDS_WITHOUT_HOLDINGS = ("orders", "holder")
 
 
@@ -57,7 +58,7 @@ class ClusterAliases:
         """Applies one record, if it belongs to another cluster name."""
         kind, _, rest = key.decode(errors="replace").partition("|")
         name = rest.partition("|")[0]
-        # Entries and presence records set nothing in the cluster, and may remain long after a name was given up.
+        # Entries and presence records name no setting in the cluster, and may remain long after a cluster name was given up.
         if not name or name == self._cluster or kind in (*RINGS, PRESENCE):
             return
         state = self._states.setdefault(name, ReplayedState(name))

@@ -132,7 +132,7 @@ _ITEMS_PER_PIECE = {
     "leaders.next_partitions": 1,
 }
 _ITEMS_PER_PIECE_DEFAULT = 256
-_ITEMS_SEARCHED = 12_500  # Items compared in the time that it takes to write one full piece.
+_ITEMS_SEARCHED = 12_500  # Number of items that are compared in the time in which one full piece is written.
 _SCALAR_WEIGHT = 0.02  # Cost of a field that is no collection; a full piece costs 1.
 StateValues = dict[str, Any]
 
@@ -165,7 +165,7 @@ def piece_weight(piece: Piece) -> float:
 
 def search_weight(field: str, before: Any, value: Any) -> float:
     """Returns the cost of finding what has changed, in the unit of ``piece_weight``."""
-    # A mapping that has only grown knows its new entries, so nothing is searched.
+    # A mapping that has only grown knows its new entries, so there is no search.
     if (
         value is before
         or not is_collection(field)
@@ -303,10 +303,10 @@ def _diff_mapping(field: str, before: Mapping[Any, Any], value: Mapping[Any, Any
         return
     if deleted := tuple(key for key in before if key not in value):
         yield Piece(field, "delete", deleted)
-    missing = object()  # Unlike None, equal to no value.
+    missing = object()  # A value that equals no other value, not even None.
     get = before.get
     if field.startswith(("signals.", "control.", "live.lists")):
-        # Equal values of these fields are nearly always the same object. To compare the content of all values would cost more than
+        # Equal values of these fields are nearly always the same object. Comparing the content of all values would cost more than
         # to write an equal value again now and then.
         changed = {key: entry for key, entry in value.items() if get(key, missing) is not entry}
     else:

@@ -1,7 +1,7 @@
 """Encodes columns of plain values as JSON, without loss.
 
-Writing a thousand numbers as digits costs more than deciding on them. So a long column of numbers of one type becomes base64 of
-their little-endian bytes. A short column stays a readable list.
+Writing a thousand numbers as digits takes longer than the decision that uses them. So a long column of numbers of one type becomes
+the base64 text of their little-endian bytes. A short column stays a readable list.
 
 Invariant: ``unpack_column(pack_column(column)) == column``, with the same types (1 stays int, 1.0 stays float) and float bits.
 """
@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from itertools import repeat
 from typing import Any
 
-# Most values of one column. Without a limit a small record with a huge count could take any amount of memory.
+# Maximum number of values of one column. Without a limit, a small record with a huge count could take any amount of memory.
 COLUMN_MAX = 1_000_000
 PLAIN_MAX = 16  # Columns up to this length stay readable lists.
 _CODES = ("B", "H", "I", "q", "d")  # Type codes of ``array``.

@@ -1,7 +1,7 @@
 """Encodes and decodes the records of cordons in the journal's topic, and their entries.
 
 cordon   key ``cordon|<cluster>|<broker>``: the entries of ``cordoned.log.dirs`` that rheostat has added on one broker, and the plan
-         that ordered them; a tombstone once rheostat manages none.
+         that ordered them; a tombstone once rheostat manages no entry.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def encode_cordon(broker: int, owned: OwnedCordon | None) -> bytes | None:
 
 
 def decode_cordon(value: bytes) -> tuple[int, OwnedCordon]:
-    """Returns the broker, and what rheostat manages there. Raises ValueError as ``decode_body``."""
+    """Returns the broker, and the entries that rheostat manages there. Raises ValueError as ``decode_body``."""
     body = decode_body(value, CordonBody)
     owned = OwnedCordon(
         body.plan,

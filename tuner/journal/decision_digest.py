@@ -1,4 +1,4 @@
-"""Builds digests of the decisions of one step; they are recorded, and a replay compares them."""
+"""Builds digests of the decisions of one step. The tuner records the digests, and a replay compares its own digests with them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ROWS_MAX = 64  # Decisions of one cycle that are written in full.
 def digest_decisions(decisions: Sequence[Decision]) -> dict[str, Any]:
     """Returns a checksum of every decision, and rows with their fields.
 
-    With more than ``ROWS_MAX`` decisions only the first ``ROWS_MAX`` that act have a row.
+    With more than ``ROWS_MAX`` decisions, only the first ``ROWS_MAX`` decisions that act have a row.
     """
     sums = [zlib.crc32(_checksum_text(decision).encode()) for decision in decisions]
     detailed: Sequence[Decision] = decisions
@@ -34,7 +34,7 @@ def digest_decisions(decisions: Sequence[Decision]) -> dict[str, Any]:
 def digest_quota_decisions(decisions: Sequence[QuotaDecision]) -> dict[str, Any]:
     """Returns a checksum of every mutation quota decision, and rows with their fields.
 
-    With more than ``ROWS_MAX`` decisions only ``ROWS_MAX`` have a row: the holds and totals first, then the decisions that act.
+    With more than ``ROWS_MAX`` decisions, only ``ROWS_MAX`` decisions have a row: first holds and totals, then decisions that act.
     """
     sums = [zlib.crc32(repr(decision).encode()) for decision in decisions]
     detailed: Sequence[QuotaDecision] = decisions
@@ -61,7 +61,7 @@ def digest_rate_changes(changes: Sequence[SetRate]) -> list[list[Any]]:
 
 
 def _checksum_text(decision: Decision) -> str:
-    # The reason and the text of these frequent decisions tell all; the repr of every field would cost more.
+    # Reason and text identify these frequent decisions completely; the repr of every field would take longer.
     if isinstance(decision, Hold | AllowSteering):
         return f"{decision.reason.value} {decision.text}"
     return repr(decision)

@@ -46,7 +46,7 @@ class DecisionInputs:
         }
 
     def _latency_limit(self, side: BrokerSide) -> dict[str, float]:
-        """Returns the highest p99 that the control law allows on this broker; empty if it steers no throttle of this side."""
+        """Returns the highest p99 that the control law allows on this broker; empty if the law steers no throttle of this side."""
         setpoint = self._observation.setpoints.get(side)
         limit = setpoint.latency_limit if setpoint is not None else None
         return {"p99_ms_max": limit.p99_ms_max} if limit is not None else {}
@@ -88,5 +88,5 @@ def _move_row(signal: MoveSignal) -> dict[str, Any]:
 def _row(
     value: StallState | BrokerSignal | MoveSignal | MoveStep | MovingPartition | ThrottleLimits | Veto,
 ) -> dict[str, Any]:
-    # Not asdict: it copies every value, and json only reads them.
+    # asdict is not used, because it copies every value, and json only reads the values.
     return {field.name: getattr(value, field.name) for field in fields(value)}

@@ -12,7 +12,7 @@ from tuner.core.cluster import BrokerSide
 from tuner.journal.type_codec import SignalWithoutName, SignalWithoutSteps
 
 _RUN_LENGTH = 256
-# By side: how many of the previous signal's last steps are kept, the steps after them, and the signal without its steps.
+# By side: how many of the previous signal's last steps stay, the steps that follow them, and the signal without its steps.
 MoveSignalDeltas = Mapping[BrokerSide, tuple[int, tuple[MoveStep, ...], SignalWithoutSteps]]
 TenantKey = tuple[int, str | None, str | None]  # Controller node, user, client-id.
 TenantDeltas = Mapping[int, SignalWithoutName]  # By position among the tenants of the previous signals.
@@ -31,7 +31,7 @@ def diff_sequence(before: Sequence[Any], after: Sequence[Any]) -> tuple[list[int
         # Most runs are equal: skip a whole run with one comparison.
         while len(run := before[i : i + _RUN_LENGTH]) > 0 and _is_same(run, after[j : j + _RUN_LENGTH]):
             i, j = i + len(run), j + len(run)
-        # After a difference, walk about one run item by item.
+        # After a difference, compare about one run item by item.
         for _ in range(_RUN_LENGTH):
             if i < len(before) and j < len(after) and before[i] is after[j]:
                 i, j = i + 1, j + 1
@@ -55,7 +55,7 @@ def diff_move_signals(
 ) -> MoveSignalDeltas:
     """Returns the changed signals without the steps that they share with their predecessors.
 
-    A move signal holds its last steps. Its successor has these steps without the oldest, and one new step.
+    A move signal holds the last steps of its move. The next signal has the same steps without the oldest one, and one new step.
     """
     deltas: dict[BrokerSide, tuple[int, tuple[MoveStep, ...], SignalWithoutSteps]] = {}
     for side, signal in changed.items():
@@ -82,8 +82,8 @@ def diff_tenants(
 ) -> tuple[list[TenantKey], dict[int, SignalWithoutName], dict[TenantKey, TenantSignal]] | None:
     """Returns the tenants that are gone, the changed signals by position among the remaining tenants, and the new tenants.
 
-    The names are most of a tenant signal's size, and a position identifies a tenant as well. Returns None if these three parts
-    cannot describe the change, because the remaining tenants are in another order.
+    A position identifies a tenant as well as its name does, and the name is most of a tenant signal's size. Returns None if the
+    remaining tenants are in another order, because positions cannot describe that change.
     """
     remaining = [key for key in before if key in after]
     added = {key: signal for key, signal in after.items() if key not in before}

@@ -8,7 +8,8 @@ Terms:
     step    one cycle or steering tick: its time, the state fields that changed before it, and its decisions.
     frame   all state fields just before one step, so that a replay can begin there.
 
-Invariant: a step is encoded only after its predecessor was encoded completely, so the stored state is the predecessor's.
+Invariant: a step is encoded only after the previous step was encoded completely, so ``_state`` is the state after the previous
+step.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class RecordedStepInput:
         state_after: the state fields that the step has changed, with their new values.
         decisions: returns the digest of the step's decisions.
         weight: the cost of writing the digest, in the unit of ``piece_weight``.
-        begins: the step has no predecessor.
+        begins: whether the step has no predecessor.
         settings: the settings that the step was decided with.
     """
 
@@ -50,7 +51,7 @@ class RecordedStepInput:
 
 @dataclass(slots=True)
 class DeltaPart:
-    """A header or a piece to write. Without both, ``weight`` is the cost of a search for changes."""
+    """A header or a piece to write. If it has neither, ``weight`` is the cost of a search for changes."""
 
     weight: float
     header: Mapping[str, Any] | None = None
@@ -61,8 +62,8 @@ class DeltaStream:
     """Encodes the steps of one stream.
 
     Attributes:
-        is_running: the next step continues its predecessor. Otherwise it begins again, with a frame.
-        frame_weight: how much of a first frame the next write may take in addition to the steps.
+        is_running: whether the next step continues the previous step. If False, the next step begins with a frame.
+        frame_weight: the weight of the first frame's parts that the next write may take in addition to the steps.
     """
 
     def __init__(self, program: str) -> None:
@@ -118,12 +119,14 @@ class DeltaStream:
         if (part := next(self._frame, None)) is None:
             self._frame = None
             return None
-        # Each write takes half of what is left of the first frame, as nothing can be replayed before that frame is complete.
+        # Each write takes half of the rest of the first frame, because nothing can be replayed before that frame is complete.
         self.frame_weight = max(0.0, self.frame_weight - part.weight / 2)
         return part
 
     def _encode_frame(self, number: int, state: StateValues, step: RecordedStepInput) -> Iterator[DeltaPart]:
-        # The control state goes first: only this frame still refers to this version of it, so its memory becomes free early.
+        # The control state goes first: only this frame still refers to this version of the control state, so its memory becomes
+        # free
+    # early.
         ordered = sorted(state.items(), key=lambda item: not item[0].startswith("control."))
         pieces = [piece for field, value in ordered for piece in whole_field(field, value)]
         del state, ordered

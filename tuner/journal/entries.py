@@ -36,7 +36,7 @@ from tuner.journal.list_records import listed_of, listed_row
 from tuner.journal.order_records import orders_body, orders_of
 
 RING = 100_000
-# Kinds of entries; the others are "decision", "intent" and "outcome".
+# Two kinds of entries. Other kinds, such as "decision", "intent" and "outcome", are listed in ``Entry``.
 STEERING = "steering"
 QUOTAS = "quotas"
 STEPS = "steps"
@@ -59,11 +59,11 @@ class Entry:
     """One line of the decision history.
 
     Attributes:
-        at_ms: when it was decided, epoch ms.
+        at_ms: the time of the decision, epoch ms.
         kind: "decision": nothing to write. "intent", "steering", "quotas" and "steps": the tuner is about to act. "outcome" and
             "step-outcomes": the tuner has acted. "concurrency": a new limit of concurrent reassignment steps.
-        action: what is done, such as "set".
-        reason: why, from the reasons of the decisions.
+        action: the action that was decided, such as "set".
+        reason: the reason code of the decision.
         text: a sentence for people.
         decision: the fields of the decision.
         inputs: the values that the decision was made from.
@@ -107,7 +107,7 @@ def entry_of(
 
 
 def steering_entry(changes: Sequence[SetRate], at_ms: int) -> Entry:
-    """Returns the entry of the rates that one steering tick writes; the text names the first of many."""
+    """Returns the entry of the rates that one steering tick writes. Its text names only the first rates if there are many."""
     text = join_names((change.text for change in changes), _TEXTS_MAX, separator="; ")
     rates = [[c.broker, c.side.value, c.current_bytes_per_s, c.setpoint_bytes_per_s] for c in changes]
     first = changes[0]
@@ -189,7 +189,7 @@ def moving_key(cluster: str, topic: str) -> bytes:
 
 
 def encode_entry(entry: Entry) -> bytes:
-    # Not asdict: it copies every value, and json only reads them.
+    # asdict is not used, because it copies every value, and json only reads the values.
     return json.dumps({"v": VERSION, **{f.name: getattr(entry, f.name) for f in fields(entry)}}).encode()
 
 
@@ -335,7 +335,7 @@ def decode_memory(value: bytes) -> Memory:
         idle_lists=frozenset(body.idle_lists),
         brokers_to_clear=frozenset(body.brokers_to_clear),
         orders_at_ms=body.orders_at_ms,
-        # A record without the orders still tells the time of the acknowledged ones.
+        # A record without orders still has the time of the acknowledged orders.
         recorded_orders=Orders(body.orders_at_ms) if body.recorded_orders is None else orders_of(body.recorded_orders),
         orders_recorded_until_ms=body.orders_recorded_until_ms,
         schedule_rules=body.schedule_rules,

@@ -32,7 +32,7 @@ def event_key(entry: Entry) -> Hashable | None:
 
 
 def subject_of(entry: Entry) -> Hashable | None:
-    """Returns the throttle or topic that an entry is about; None if it is about several or about none."""
+    """Returns the throttle or topic that an entry is about; None if the entry is not about exactly one throttle or topic."""
     decision = entry.decision
     if (topic := decision.get("topic")) is not None:
         return str(topic)

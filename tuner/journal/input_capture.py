@@ -50,12 +50,12 @@ def capture_steering_tick(
     """Returns the inputs of a steering tick.
 
     Args:
-        held: the sides that the cycle does not let the steering write.
+        held: the sides whose rates the control law may not raise until the next cycle.
         quota_samples: Kafka's replication.quota.window.num.
         before: the control state after the previous tick.
     """
     return {
-        # These three and the baselines are copied, as their owners change them in place.
+        # The three mappings of signals, and the baselines, are copied, because their owners change them in place.
         "signals.brokers": dict(view.brokers),
         "signals.moves": dict(view.moves),
         "steering.current_rates": dict(view.current_rates),
@@ -89,7 +89,7 @@ def capture_quota_cycle(view: QuotaView, before: MutationMemory, orders: Orders)
 
 
 def capture_election(view: LeadershipView, before: LeadershipMemory) -> StateValues:
-    """Returns the inputs of a decision about preferred leaders. Of the brokers' signals, only those of waiting brokers count."""
+    """Returns the inputs of a decision about preferred leaders, with the signals of those brokers only that wait for leaders."""
     waiting = view.survey.displaced
     return {
         **prefix_fields("leaders", view.survey),
@@ -115,7 +115,7 @@ def capture_movements(view: MovementView, before: MovementMemory) -> StateValues
 
 
 def is_worth_recording(observation: Observation, before: Memory, decisions: Iterable[Decision]) -> bool:
-    """Returns whether anything moves, is managed by the tuner, or was decided about a single throttle."""
+    """Returns whether a partition moves, the tuner manages a setting, or a decision is about a single throttle."""
     live = observation.live
     moves = isinstance(live, LiveCluster) and bool(live.moves)
     about_one_throttle = (not isinstance(d, Hold) or d.broker is not None for d in decisions)

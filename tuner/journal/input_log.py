@@ -1,12 +1,16 @@
 """Records the inputs of every decision in a topic beside the journal, so that `rheostat replay` can decide again.
 
-Records hold steps as changes since the previous step, and from time to time a frame with the whole state (delta_stream.py). Nothing
-is recorded while nothing moves, nor about mutation quotas while no decision about them changes, nor about preferred leaders while
-each partition has its own, nor about Cruise Control while it moves nothing.
+Records hold steps as changes since the previous step, and from time to time a frame with the whole state (delta_stream.py). A
+controller records no steps in these cases:
+
+- throttles: no partition moves;
+- mutation quotas: no decision about quotas changes;
+- preferred leaders: each partition has its preferred leader;
+- Cruise Control: Cruise Control moves no partition.
 
 Reporting a step is cheap: the controller hands over immutable values, and the search for changes runs when the step is written.
-The steps go with the journal's next write, in the same transaction, up to a budget per second. The budget is enough for some
-hundred brokers. In a larger cluster the rest of a step follows with the writes of the next seconds.
+The tuner writes the steps with the journal's next write, in the same transaction, up to a budget per second. The budget is enough
+for some hundred brokers. In a larger cluster the rest of a step follows with the writes of the next seconds.
 
 Invariant: a gap is always visible. After a failed write the next step begins with a new frame. The header of a step comes after
 all its pieces, so a step with a header is complete.
@@ -60,10 +64,10 @@ _WEIGHT_PER_RECORD = 4.0
 # A cycle may cause six journal writes at once, and each of the four seconds until the next cycle one write. The budget spreads a
 # large cluster's steps evenly over these seconds.
 _WEIGHT_PER_S = 8.0
-_BACKLOG_STEPS = 6  # With more steps waiting, the budget grows in proportion.
+_BACKLOG_STEPS = 6  # If more steps wait, the budget grows in proportion.
 _DECISIONS_PER_WEIGHT = 1000
-# How long mutation quota cycles without change are still recorded. To stop at once would not pay: the next change begins with a
-# new frame, which costs about as much as these cycles.
+# How long mutation quota cycles without a change are still recorded. After a longer pause, the next change begins with a new frame,
+# which is about as large as the records of the cycles in this time.
 _QUOTA_IDLE_S = 60.0
 
 
@@ -79,7 +83,7 @@ class InputLog:
         """
         Args:
             settings: the settings that decisions are made with.
-            run: an id of this tuner process; another process may write records in between.
+            run: an id of this tuner process. It tells the records of this process from records of another process.
             program: the version of rheostat.
         """
         self._settings = settings
@@ -144,7 +148,7 @@ class InputLog:
         """Records a steering tick: the arguments of the control law, and the rates that the tuner writes.
 
         Args:
-            held: the sides that the cycle does not let the steering write.
+            held: the sides whose rates the control law may not raise until the next cycle.
             quota_samples: Kafka's replication.quota.window.num.
         """
         self._control = after

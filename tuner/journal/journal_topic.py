@@ -1,8 +1,8 @@
 """Checks that the journal's topic exists while a standby waits for the lease, and recreates a deleted topic.
 
-The lease is a partition of the journal's topic, so without the topic no tuner can ever act. Recreating it is what every tuner does
-at its start. The content is lost: the rates that were set before a move cannot be restored any more. The standby logs that once, as
-an error.
+The lease is a partition of the journal's topic, so without the topic no tuner can ever act. Therefore a standby recreates the
+topic, as every tuner does at its start. The content is lost: no tuner can restore the rates that were set before a move. The
+standby logs this loss once, as an error.
 
 Invariant: the standby creates rheostat's own topics and changes nothing else in the cluster.
 """
@@ -36,8 +36,8 @@ class JournalTopic:
     ) -> None:
         """
         Args:
-            on_recreated: called when the topic exists again. It makes the consumer group notice the new topic at once, not only
-                minutes later.
+            on_recreated: called when the topic exists again. It makes the consumer group notice the new topic at once; without it,
+                that takes minutes.
         """
         self._client = client
         self._topics = topics
@@ -45,7 +45,7 @@ class JournalTopic:
         self._monotonic = monotonic
         self._checked_s = float("-inf")
         self._problem: str | None = None
-        self._was_missing = False  # At the previous check.
+        self._was_missing = False  # Whether the topic was missing at the previous check.
 
     def find_problem(self) -> str | None:
         """Returns why no tuner can get the lease; None if the topic exists. Asks the cluster every ``CHECK_EVERY_S`` at most."""

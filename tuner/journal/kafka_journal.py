@@ -71,7 +71,7 @@ class JournalUnreadable(JournalError):
 
 
 class JournalLost(JournalError):
-    """Another tuner has taken the journal over, or may have. This tuner must stop acting."""
+    """Another tuner has taken over the journal, or may have done so. This tuner must stop acting."""
 
 
 class KafkaJournal:
@@ -83,7 +83,7 @@ class KafkaJournal:
 
     ``recover`` sets the following attributes:
         orders: the newest orders.
-        superseded_orders: orders newer than the last acknowledged ones and older than ``orders``; the oldest first.
+        superseded_orders: orders that are newer than the last acknowledged orders and older than ``orders``; the oldest first.
         orders_history: all orders that the topic still has, the oldest first.
         quotas: what the tuner remembers of mutation quotas.
         log_dirs: the log directory throttles that the tuner manages.
@@ -114,8 +114,8 @@ class KafkaJournal:
         Args:
             producer: None for a journal that is only read.
             holder: a name for this tuner, for people.
-            fenced: ``producer`` has a transactional id; ``take_over`` must come before the first write.
-            inputs: its records go with every write, to the inputs topic.
+            fenced: whether ``producer`` has a transactional id. If it has, ``take_over`` must come before the first write.
+            inputs: the records of decision inputs, which every write also sends to the inputs topic.
             group_silent_s: returns the seconds since the lease's consumer group answered last.
         """
         self._producer = producer
@@ -224,7 +224,7 @@ class KafkaJournal:
 
     @property
     def blocked(self) -> str | None:
-        """Why no tuner may act on what ``recover`` read, and what to do; None if one may act."""
+        """Why no tuner may act on the memory that ``recover`` has read, and what to do; None if a tuner may act."""
         return blocking_text(self.unreadable, self._topic)
 
     def write(
@@ -242,8 +242,9 @@ class KafkaJournal:
         Args:
             memory: the whole throttle memory.
             owned: managed rates that are newer than the last written memory.
-            moving_replicas: by topic and partition, the moving replicas of topics that have more of them than that memory.
-            listed: by topic, the managed throttled-replica pairs that differ from that memory.
+            moving_replicas: by topic and partition, the moving replicas of topics that have more moving replicas than in the last
+                written memory.
+            listed: by topic, the managed throttled-replica pairs that differ from the last written memory.
             other_records: further encoded records by key, such as records of quota_records.py and log_dir_records.py.
 
         Raises:
@@ -282,15 +283,15 @@ class KafkaJournal:
         return replace(entry, seq=self._seqs[ring])
 
     def proof_age_s(self) -> float:
-        """Returns how long ago it was last certain that no other tuner had taken over the journal or held the lease.
+        """Returns the seconds since it was last certain that no other tuner had taken over the journal or held the lease.
 
-        The silence of the lease's consumer group counts as well. If only this tuner cannot reach the group's coordinator, the group
-        gives the lease to another tuner, which takes the journal over a little later.
+        The time since the last answer of the lease's consumer group counts as well. If only this tuner cannot reach the group's
+        coordinator, the group gives the lease to another tuner, which takes over the journal a little later.
         """
         return max(self._monotonic() - self._proved_at_s, self._group_silent_s())
 
     def discard_proof(self) -> None:
-        """Forgets the last proof of ownership: nothing is written to the cluster before the next one."""
+        """Forgets the last proof of ownership. Nothing is written to the cluster before the next proof."""
         self._proved_at_s = float("-inf")
 
     def prove_ownership(self) -> None:
@@ -325,14 +326,14 @@ class KafkaJournal:
                 # A list, so that an error while encoding sends nothing.
                 send_and_wait(self._writer, list(all_records), ACK_S_MAX)
         except ProducerUnusable as error:
-            # The outcome of the transaction is unknown, and so is the owner of the journal.
+            # The outcome of the transaction is unknown, and the owner of the journal is unknown as well.
             self.lost = True
             raise JournalLost(f"{self._topic} did not take the record: {error}") from error
         except NotWritten as error:
             raise JournalError(f"{self._topic} did not take the record: {error}") from error
         except KAFKA_ERRORS as error:
             raise JournalError(f"{self._topic} did not take the record: {type(error).__name__}: {error}") from error
-        # A take-over before began_s would have made this write fail.
+        # This write has succeeded, so no other tuner had taken over the journal before ``began_s``.
         self._proved_at_s = began_s
 
 

@@ -50,7 +50,7 @@ def listed_of(row: ListedRow) -> tuple[str, TopicThrottle]:
 
 
 def changes_text(changes: Sequence[AddPairs | RemovePairs]) -> str:
-    """Returns the changes as text; it names the first of many topics."""
+    """Returns the changes as text, which names only the first topics if there are many."""
     return join_names((change.text for change in changes), _TEXTS_MAX, "topics", separator="; ")
 
 

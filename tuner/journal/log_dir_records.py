@@ -1,7 +1,7 @@
 """Encodes and decodes the records of log directory throttles in the journal's topic, and their entries.
 
 log-dir   key ``log-dir|<cluster>|<broker>``: the managed limit of one broker, and until when a limit of another owner is left
-          alone; a tombstone once there is neither.
+          alone; a tombstone once the broker has neither a managed nor an externally owned limit.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tuner.control.throttle.state import OwnedRate
 from tuner.journal.bodies import VERSION, LogDirBody, decode_body
 from tuner.journal.entries import STEERING, Entry
 
-# Changes that follow the first one of a copy. A log of their own keeps them from displacing other decisions.
+# Changes after the first change of a copy. They have a ring of their own, so that they do not displace other decisions.
 _STEERED = frozenset(
     {
         LogDirReason.CLIENTS_WELL,

@@ -11,10 +11,10 @@ ReplicasByTopic = dict[str, dict[int, frozenset[int]]]
 
 
 class MovingReplicasByTopic:
-    """Keeps the grouping between calls, as sorting tens of thousands of partitions by topic takes time."""
+    """Groups moving replicas by topic. Keeps the groups between calls, as grouping tens of thousands of partitions takes time."""
 
     def __init__(self) -> None:
-        self._replicas: MovingReplicas | None = None  # Those that ``_by_topic`` groups.
+        self._replicas: MovingReplicas | None = None  # The replicas that ``_by_topic`` groups.
         self._by_topic: ReplicasByTopic = {}
 
     def grown_topics(self, before: MovingReplicas, after: MovingReplicas) -> ReplicasByTopic:

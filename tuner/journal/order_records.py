@@ -1,6 +1,6 @@
-"""Encodes operators' orders for the orders topic: key ``orders|<cluster>``, one JSON value, the last record holds.
+"""Encodes operators' orders for the orders topic. The key is ``orders|<cluster>``; the last record of a key is in force.
 
-The operator's command or the API writes them, not the tuner, so they are outside the tuner's transactions.
+The operator's command or the API writes these records, so they are outside the tuner's transactions.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The orders topic: operators' orders, and reassignment plans with their parts.
 
-It is separate from the journal, so that an operator who may pause the tuner needs no write access to the journal. No record of the
-orders topic can claim that rheostat manages something in the cluster. The tuner only deletes there: parts of ended plans, and
-forgotten plans.
+The orders topic is separate from the journal, so that an operator who may pause the tuner needs no write access to the journal. No
+record of the orders topic can claim that rheostat manages a setting in the cluster. The tuner itself only deletes records of the
+orders topic: the parts of ended plans, and old plans as a whole.
 """
 
 from __future__ import annotations

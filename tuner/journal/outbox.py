@@ -1,11 +1,11 @@
 """Keeps entries and outcomes of writes that the journal has not recorded yet, the oldest first.
 
-A write to the cluster has happened even if the journal does not take its outcome. The outbox outlives a leadership term: the next
-term records what the last one could not.
+A write to the cluster has happened even if the journal refuses its outcome. The outbox outlives a leadership term: the next term
+records the outcomes that the last term could not record.
 
-The outbox also keeps the new state of each managed rate: restored, externally owned, or with a change that stopped half-way. The
-journal still lists every value that the change might have left. If an operator sets one of these values, the tuner would take it
-for its own.
+The outbox also keeps the new state of each managed rate: restored, externally owned, or with a change that stopped half-way. Until
+this state is recorded, the journal lists every value that the change may have left. If an operator set one of these values, the
+tuner would treat it as its own.
 
 Invariant: no entry is recorded twice. If another tuner has acted since, only that tuner's records say which rates are managed.
 """
@@ -26,8 +26,8 @@ class WriteOutcome:
 
     Attributes:
         recorded_setpoint_bytes_per_s: the setpoint that the journal has.
-        owned: the managed rate now; None if it is no longer managed.
-        externally_owned_until_ms: until when it is externally owned; None if it is not.
+        owned: the managed rate now; None if the rate is no longer managed.
+        externally_owned_until_ms: until when the rate is externally owned; None if it is not externally owned.
     """
 
     recorded_setpoint_bytes_per_s: int
@@ -56,7 +56,7 @@ class Outbox:
         return frozenset(entry.at_ms for entry in (*self.entries, *self.relinquished))
 
     def record_outcome(self, side: BrokerSide, before: Memory, after: Memory) -> None:
-        """Notes the new state of a managed rate. A rate that was not managed before needs no note."""
+        """Keeps the new state of a managed rate. A rate that was not managed before is ignored."""
         if (owned := before.owned.get(side)) is not None:
             self.outcomes[side] = WriteOutcome(
                 owned.setpoint_bytes_per_s, after.owned.get(side), after.externally_owned_until_ms.get(side)

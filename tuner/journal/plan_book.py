@@ -1,7 +1,7 @@
 """Builds the reassignment plans from their records, one record after the other (plan_records.py has the format).
 
 Invariant: a plan exists once its head and all its parts have been read. Both topics have one partition, so records are read in the
-order in which they were written. An operator's command that dies while it writes a plan has submitted none.
+order in which they were written. If an operator's command dies while it writes a plan, it has submitted no plan.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class PlanBook:
 
     def __init__(self, cluster: str) -> None:
         self._cluster = cluster
-        # All by plan; parts and requested steps also by the number of their record.
+        # All mappings are by plan. Parts and requested steps are also by the number of their record.
         self._heads: dict[str, PlanHead] = {}
         self._parts: dict[str, dict[int, dict[TopicPartition, PlanPartition]]] = {}
         self._requested: dict[str, dict[int, dict[TopicPartition, RequestedStep]]] = {}
@@ -42,14 +42,14 @@ class PlanBook:
     def unreadable_plans(self) -> dict[str, str]:
         """Plans with a record that this version cannot read, and why.
 
-        The tuner does not execute them: the unreadable record may be the order to stop. The next readable record of the same key
-        replaces the unreadable one.
+        The tuner does not execute these plans, because the unreadable record may be an order to stop. The next readable record of
+        the same key replaces the unreadable record.
         """
         return {plan: next(iter(faults.values())) for plan, faults in self._faults.items()}
 
     @property
     def plans(self) -> tuple[Plan, ...]:
-        """The plans that may be executed, and the ended ones without their parts; the oldest first."""
+        """The plans that may be executed, and ended plans without their parts; the oldest first."""
         return tuple(plan for plan in self.known_plans if plan.id not in self._faults)
 
     @property
@@ -101,7 +101,7 @@ class PlanBook:
     def apply_operator_record(self, key: bytes, value: bytes | None) -> None:
         """Applies a record as ``apply`` does, if it is of a kind that operators write.
 
-        The tuner ignores the records that it writes itself: what it knows is newer than what it reads back from the topic.
+        The tuner ignores records that it has written itself, because its own state is newer than the records that it reads back.
         """
         # `rheostat journal repair` writes a tombstone with the key of an unreadable record.
         is_repair = value is None and any(key in faults for faults in self._faults.values())
@@ -155,9 +155,9 @@ def _set_or_delete(values: dict[Any, Any], key: Any, value: Any) -> None:
 def _merge_heads(known: PlanHead | None, head: PlanHead) -> PlanHead:
     """Returns the head after a newer order about the plan.
 
-    An order that is older than the known head changes nothing. Two orders may come at the same time: one about the limits keeps the
-    desired state, one about the desired state keeps the limits. No order revokes an earlier cancel, or adds a rollback to a cancel
-    without one.
+    An order that is older than the known head changes nothing. Two orders may come at the same time: an order about the limits
+    keeps the desired state, and an order about the desired state keeps the limits. No order revokes an earlier cancel, or adds
+    a rollback to a cancel without a rollback.
     """
     if known is None:
         return head

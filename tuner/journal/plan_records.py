@@ -9,7 +9,7 @@ plan-requested
             key ``plan-requested|<cluster>|<id>|<n>`` in the journal: the steps in progress of these partitions, as the tuner has
             requested them.
 plan-state  key ``plan-state|<cluster>|<id>`` in the journal: which order the tuner has acknowledged, how the plan ended, and the
-            partitions that it dropped.
+            partitions that the tuner dropped from the plan.
 """
 
 from __future__ import annotations

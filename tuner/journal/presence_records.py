@@ -15,7 +15,7 @@ from tuner.core.presence import TunerPresence
 
 VERSION = 1
 KIND = "tuner"
-_NOT_WRITTEN = "reported_at_ms"  # Taken from the record's timestamp.
+_NOT_WRITTEN = "reported_at_ms"  # The reader takes this field from the record's timestamp.
 
 
 def presence_prefix(cluster: str) -> bytes:

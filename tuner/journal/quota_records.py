@@ -39,7 +39,8 @@ def owned_key(cluster: str, entity: QuotaEntity) -> bytes:
 
 
 def entity_row(entity: QuotaEntity) -> dict[str, str | None]:
-    """Returns the entity as Kafka's API writes it: a part without name is absent, and null is ``<default>``."""
+    """Returns the entity as a JSON object. As in Kafka's API, an absent part has no key, and the default entity is
+    ``<default>``."""
     named = (("user", entity.user), ("client_id", entity.client_id))
     return {kind: name if isinstance(name, str) else None for kind, name in named if name is not None}
 
@@ -127,7 +128,7 @@ def decode_owned(value: bytes) -> tuple[QuotaEntity, OwnedQuota]:
 
 
 def decode_state(value: bytes) -> MutationMemory:
-    """Returns what the tuner remembers besides the managed quotas. Raises ValueError as ``decode_body``."""
+    """Returns the tuner's memory without the managed quotas. Raises ValueError as ``decode_body``."""
     body = decode_body(value, QuotasBody)
     return MutationMemory(
         total=None if body.total is None else TotalRate(**msgspec.structs.asdict(body.total)),
@@ -159,7 +160,7 @@ def decision_entry(decision: QuotaDecision, at_ms: int, *, dry_run: bool) -> Ent
 
 
 def quotas_entry(changes: Sequence[QuotaWrite], at_ms: int, inputs: Mapping[str, Any], *, dry_run: bool) -> Entry:
-    """Returns one entry for all quotas that a cycle is about to write; the text names the first ones."""
+    """Returns one entry for all quotas that a cycle is about to write. Its text names only the first quotas if there are many."""
     text = join_names((change.text for change in changes), _TEXTS_MAX, separator="; ")
     rows = [[entity_row(c.entity), c.current_per_s, requested_per_s(c), c.reason.value] for c in changes]
     return Entry(

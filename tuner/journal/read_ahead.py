@@ -4,9 +4,9 @@ A journal that is some months old has hundreds of thousands of records. Reading 
 throttles.
 
 Invariants:
-- The knowledge equals what reading the same topic from its beginning gives. Otherwise it is not used, for example after the topic
-  was deleted and created again.
-- No decision rests on this knowledge alone: a standby that takes over first fences off the other tuners and then reads to the end.
+- The knowledge equals the result of reading the same topic from its beginning. If this is not certain, for example after the topic
+  was deleted and created again, the knowledge is not used.
+- No decision uses this knowledge alone: a standby that takes over first fences off the other tuners and then reads to the end.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ log = structlog.get_logger("tuner")
 
 STEP_S = 0.2  # Longest step: between two steps the standby checks the lease.
 RETRY_S = 10.0  # Pause after an error, and between two checks of the topic's id.
-_BATCH_RECORDS = 2_000  # Applying them takes about 50 ms.
+_BATCH_RECORDS = 2_000  # Applying this number of records takes about 50 ms.
 _POLL_MS = 50
-# The topic no longer has the records that were read.
+# Errors that mean that the topic no longer has the records that were read.
 _RECORDS_LOST = (
     kafka.errors.OffsetOutOfRangeError,
     kafka.errors.NoOffsetForPartitionError,
@@ -93,8 +93,8 @@ class ReadAhead:
     ) -> None:
         """
         Args:
-            make_consumer: returns a consumer of committed records, which must fail for an offset out of range, and report the
-                batches that it leaves out.
+            make_consumer: returns a consumer of committed records. The consumer must fail for an offset out of range, and report
+                the batches that it leaves out.
             topic_ids: returns Kafka's topic ids by name; raises ClusterError if the cluster does not answer.
             times_ms: as in ``ReplayedState``.
         """
@@ -114,7 +114,7 @@ class ReadAhead:
     def step(self, duration_s_max: float = STEP_S) -> None:
         """Continues to read for at most ``duration_s_max``, or until no record is left.
 
-        Raises nothing. After an error a take-over reads the whole journal, and reports what is wrong with it.
+        Raises nothing. After an error, a tuner that takes over reads the whole journal, and reports the error if it occurs again.
         """
         now_s = self._monotonic()
         try:
@@ -141,7 +141,7 @@ class ReadAhead:
             named_teardown("reader of the journal ahead", partial(consumer.close, timeout_ms=2000))()
 
     def take_knowledge(self) -> JournalKnowledge | None:
-        """Returns the knowledge and hands it over to the caller; None if there is none that may be used.
+        """Returns the knowledge and hands it over to the caller; None if there is no usable knowledge.
 
         Raises:
             ClusterError: the topic id cannot be checked now. The knowledge is kept.

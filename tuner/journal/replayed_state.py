@@ -1,4 +1,4 @@
-"""Rebuilds what a tuner knows from the journal's records, one record after the other."""
+"""Rebuilds the state of a tuner from the journal's records, one record after the other."""
 
 from __future__ import annotations
 
@@ -78,12 +78,12 @@ class ReplayedState:
 
     @property
     def orders(self) -> Orders:
-        """The newest orders. If the orders topic was emptied, the acknowledged orders hold: no operator has taken them back."""
+        """The newest orders. If the orders topic was emptied, the acknowledged orders stay in force: no operator has ended them."""
         return self.orders_history[-1] if self.orders_history else self.memory.recorded_orders
 
     @property
     def superseded_orders(self) -> tuple[Orders, ...]:
-        """Orders after the last acknowledged ones and before the newest, the oldest first."""
+        """The orders after the last acknowledged orders and before the newest orders, the oldest first."""
         acknowledged = self._acknowledged_orders
         if acknowledged in self.orders_history:
             return tuple(self.orders_history[self.orders_history.index(acknowledged) + 1 : -1])
@@ -138,7 +138,7 @@ class ReplayedState:
             return
         if key == memory_key(self.cluster):
             self.memory, self._memory_record = decode_memory(value), value
-            # The memory contains what the earlier records of these kinds said.
+            # The memory record already contains the content of the earlier records of these kinds.
             replaced = (owned_prefix(self.cluster), moving_prefix(self.cluster), listed_prefix(self.cluster))
             self.unreadable = {k: record for k, record in self.unreadable.items() if not k.startswith(replaced)}
         elif key.startswith(owned_prefix(self.cluster)):

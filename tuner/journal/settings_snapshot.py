@@ -26,11 +26,11 @@ class SettingsSnapshot:
 
     Attributes:
         objective: the latency objective; None if the tuner only rescues stalled moves, and does not steer.
-        law: the limits of the control law; None exactly if ``objective`` is None.
-        writes_max: most config writes of one steering tick.
+        law: the limits of the control law; None if, and only if, ``objective`` is None.
+        writes_max: maximum number of config writes of one steering tick.
         quotas: the mutation quota policy; None if mutation quotas are not managed.
-        leadership: the limits of elections of preferred leaders; None if none was decided about.
-        movements: the limits of Cruise Control's concurrency; None if nothing was decided about it.
+        leadership: the limits of elections of preferred leaders; None if there was no decision about an election.
+        movements: the limits of Cruise Control's concurrency; None if there was no decision about it.
     """
 
     limits: ThrottleLimits
@@ -78,7 +78,8 @@ class SettingsSnapshot:
         )
 
 
-# Fields of the mutation quota policy that JSON cannot hold as they are. A codec encodes a list of values, here a list of one.
+# Types of the fields of the mutation quota policy for which JSON has no type. A codec encodes a list, so each value is encoded as a
+# list with one element.
 _QUOTA_FIELD_TYPES: Mapping[str, Any] = {
     "objective": ControllerObjective,
     "rules": tuple[TenantRule, ...],

@@ -27,7 +27,8 @@ class SettingsInForce:
     Attributes:
         rate_bytes_per_s_max: the ceiling of throttles.
         latency_ms: the highest produce p99; None if it follows from the latency without moves, or there is no objective.
-        tolerance: without ``latency_ms``: how much longer clients may wait, as a share; None if there is no objective.
+        tolerance: ``tuner.objective.tolerance``, the permitted rise of the latency as a share, if ``latency_ms`` is None; None if
+            there is no objective.
         mode: the goal for the moves; None if there is no objective.
         rules: the names of the rules of the schedule that apply, joined by commas.
     """
@@ -97,7 +98,7 @@ def follow_settings_entry(settings: SettingsInForce, at_ms: int, *, dry_run: boo
 
 
 def settings_of(entry: Entry) -> SettingsInForce | None:
-    """Returns the settings that an entry names; None if it names none, or a record of another form."""
+    """Returns the settings that an entry names; None if the entry names no settings, or names them in another form."""
     body = entry.decision.get("settings")
     if entry.action not in (BEGIN_TERM, FOLLOW_SETTINGS) or not isinstance(body, Mapping):
         return None

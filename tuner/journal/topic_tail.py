@@ -20,11 +20,11 @@ POLLS_MAX = 50  # Bounds the time of one call while records keep coming.
 # kafka-python's network thread also raises RuntimeError and OSError (TimeoutError included).
 KAFKA_ERRORS = (kafka.errors.KafkaError, RuntimeError, OSError)
 
-# ``read_recent`` starts this far back. That covers every entity of a large cluster, sources that report once a minute, and the last
-# signals of a stream that stands still.
+# ``read_recent`` starts this far back. This time covers every entity of a large cluster, sources that report once a minute, and the
+# last signals of a stream that stands still.
 _RECENT_MS = 60_000
 _RECENT_RECORDS_MAX = 50_000
-_SILENCE_S_MAX = 3.0  # A first fetch takes a while; a partition without a leader never answers.
+_SILENCE_S_MAX = 3.0  # Time without a record after which a read ends: a partition without a leader never answers.
 
 
 class TopicTail:

@@ -3,8 +3,8 @@
 kafka-python waits without limit for the end of a transaction, which can take long. A dead broker leads its partitions until
 the controller has missed its heartbeats for ``broker.session.timeout.ms`` (9 s by default). Until then the markers of the previous
 transaction cannot be written: the next transaction cannot add records (CONCURRENT_TRANSACTIONS), and cannot be aborted either.
-Nothing is lost but time. So a failed transaction is aborted in a thread of its own, and the next one begins when the abort has
-ended. A new producer would be slower: it needs the lease and the whole journal again, from the same brokers.
+Nothing is lost except time. So a failed transaction is aborted in a thread of its own, and the next transaction begins when the
+abort has ended. A new producer would be slower: it needs the lease and the whole journal again, from the same brokers.
 
 Invariant: a transaction begins only after its predecessor has ended with a known outcome. If the outcome cannot be known, the
 producer is unusable, and the tuner has to read the journal again.
@@ -25,10 +25,11 @@ from tuner.journal.topic_tail import KAFKA_ERRORS
 ACK_S_MAX = 6.0
 # Longer than Kafka needs to replace a dead transaction coordinator. A commit without a known outcome makes the producer unusable.
 COMMIT_S_MAX = 15.0
-# Kafka's transaction.timeout.ms: longer than ACK_S_MAX and COMMIT_S_MAX together, so that Kafka aborts only what a dead tuner
-# left.
+# Kafka's transaction.timeout.ms: longer than ACK_S_MAX and COMMIT_S_MAX together, so that Kafka aborts only transactions that a
+# dead tuner has left.
 TRANSACTION_S_MAX = 30.0
-# After failing for this long, longer than a leader election takes, the cause is more than a dead broker: a deleted topic, say.
+# This time is longer than a leader election. If writes fail for a longer time, the cause is not just a dead broker but, for
+# example, a deleted topic.
 GIVE_UP_S = 20.0
 _ABORT_WAIT_S = 1.0  # An abort takes some milliseconds if the brokers answer.
 
@@ -55,7 +56,7 @@ class ProducerUnusable(NotWritten):
 def send_and_wait(producer: KafkaProducer, records: Iterable[Record], timeout_s: float) -> dict[str, int]:
     """Sends records as they are made, and waits for all acknowledgements.
 
-    Returns the smallest offset per topic; -1 if the broker did not tell it, as for a duplicate record.
+    Returns the smallest offset per topic; -1 if the broker's answer has no offset, as for a duplicate record.
 
     Raises:
         KafkaError, TimeoutError: a record was not acknowledged in time.
@@ -130,7 +131,7 @@ class Transactions:
 
         Raises:
             NotWritten: the transaction has not ended in time.
-            ProducerUnusable: its outcome is unknown.
+            ProducerUnusable: the outcome of the transaction is unknown.
         """
         if self._abort is None:
             return
@@ -191,7 +192,7 @@ class _BackgroundCall:
         """Waits for the call and raises its exception, if any.
 
         Raises:
-            StillUnderWay: it has not returned in time. The caller may wait again.
+            StillUnderWay: the call has not returned in time. The caller may wait again.
         """
         if not wait([self._done], timeout_s).done:
             raise StillUnderWay(f"no answer within {timeout_s:.0f} s")

@@ -1,7 +1,7 @@
 """Encodes values of dataclasses and collections as JSON, by their type annotations.
 
 A codec encodes many values of one type together: each field becomes one column (tuner/journal/column_packing.py). A new field of a
-type is recorded without further code. Fields that no decision reads are omitted.
+dataclass is recorded without further code. Fields that no decision reads are omitted.
 
 Invariant: a decoded value equals the encoded one, except for the fields of ``OMITTED_FIELDS``. Mappings keep their order.
 """
@@ -71,10 +71,10 @@ OMITTED_FIELDS: Mapping[type, Mapping[str, Any]] = {
     TenantSignal: {"cluster": "", "window_end_ms": 0, "completeness": 1.0, "throttle_time_ms": None},
 }
 SignalWithoutSteps = NewType("SignalWithoutSteps", MoveSignal)  # The steps are encoded separately.
-# The position among the previous signals identifies the tenant.
+# A tenant signal without the tenant's name: its position among the previous signals identifies the tenant.
 SignalWithoutName = NewType("SignalWithoutName", TenantSignal)
 _SCALARS = {int, float, str, bool, NoneType}
-_ENUM_TEXTS_MAX = 64  # Columns of differing members below this length hold their texts.
+_ENUM_TEXTS_MAX = 64  # A shorter column of differing members holds their texts; a longer column holds their positions.
 
 
 class TypeCodec(Protocol):

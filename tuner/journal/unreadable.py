@@ -1,9 +1,9 @@
 """Describes records of the journal that this version cannot read, and the effect of each.
 
-Any client with write access may write anything to the journal's topic, and other versions of rheostat write records that this one
-does not know. The tuner reports an unreadable record and passes over it if that is safe. The next readable record of the same key
-replaces it. To pass over a record is not safe if the record says what rheostat manages in the cluster: a tuner that acted without
-it would leave throttles behind for ever.
+Any client with write access may write anything to the journal's topic, and other versions of rheostat write records that this
+version does not know. The tuner reports an unreadable record, and skips the record if that is safe. The next readable record of the
+same key replaces it. A record that names a setting which rheostat manages must not be skipped: without the record, the tuner would
+leave that setting in the cluster for ever.
 """
 
 from __future__ import annotations
@@ -59,11 +59,11 @@ class UnreadableRecord:
     """A record that this version cannot read.
 
     Attributes:
-        offset: None if it is not known.
-        size: bytes of its value.
-        why: why it cannot be read.
-        topic: None if it is not known.
-        is_older: an earlier version of rheostat wrote it; it is not damaged.
+        offset: the offset of the record; None if it is not known.
+        size: the number of bytes of its value.
+        why: why the record cannot be read.
+        topic: the topic of the record; None if it is not known.
+        is_older: whether an earlier version of rheostat wrote the record, so that it is not damaged.
     """
 
     key: bytes
@@ -80,12 +80,12 @@ class UnreadableRecord:
 
     @property
     def cluster(self) -> str:
-        """The cluster that its key names."""
+        """The cluster that the key of the record names."""
         return cluster_of(self.key)
 
     @property
     def blocks(self) -> bool:
-        """Whether no tuner of its cluster may act."""
+        """Whether the record keeps every tuner of its cluster from acting."""
         return self.kind in BLOCKING
 
     @property
@@ -110,7 +110,7 @@ def cluster_of(key: bytes) -> str:
 
 
 def blocking_text(records: Iterable[UnreadableRecord], topic: str) -> str | None:
-    """Returns why no tuner may act, and what to do, on one line; None if no record blocks.
+    """Returns one line: why no tuner may act, and what to do. Returns None if no record keeps a tuner from acting.
 
     Args:
         topic: the name of the journal's topic.

@@ -31,7 +31,7 @@ class Difference:
 
     at_ms: int
     run: str
-    kind: str  # "memory", or that of the step.
+    kind: str  # "memory", or the kind of the step.
     then: str
     now: str
 
@@ -106,7 +106,7 @@ def compare_steps(replayed: Iterable[ReplayedStep], from_ms: int, to_ms: int, *,
 
     Args:
         replayed: steps that may begin before ``from_ms``, as a recording begins with a frame.
-        differences_max: how many differences to keep, the first ones.
+        differences_max: how many differences to keep. Later differences are only counted.
     """
     comparison = Comparison()
     for replay in replayed:
@@ -142,7 +142,7 @@ def _compare_decisions(comparison: Comparison, step: RecordedStep, replay: Repla
     else:
         different, pairs = _diff_digests(step.decisions, replay.decisions, replay.texts)
         decisions = {"cycle": comparison.decisions, "quotas": comparison.quota_decisions}.get(step.kind)
-        if decisions is not None:  # A step of the other kinds has one decision.
+        if decisions is not None:  # A step of any other kind has exactly one decision.
             decisions.different += different
             decisions.same += max(0, len(replay.texts) - different)
     comparison.count_of(step.kind).add(same=not pairs)
@@ -152,7 +152,7 @@ def _compare_decisions(comparison: Comparison, step: RecordedStep, replay: Repla
 def _diff_digests(
     then: Mapping[str, Any], now: Mapping[str, Any], texts: Sequence[str]
 ) -> tuple[int, list[tuple[str, str]]]:
-    """Returns how many decisions differ, and both texts of each one whose texts are recorded."""
+    """Returns how many decisions differ, and both texts of each differing decision that has a recorded row."""
     sums_now = unpack_column(now["sums"])
     count_then, count_now = Counter(unpack_column(then["sums"])), Counter(sums_now)
     new_sums = count_now - count_then
@@ -177,7 +177,7 @@ def _diff_digests(
 
 
 def _rows_by_subject(rows: Sequence[Mapping[str, Any]]) -> dict[tuple[Any, ...], Mapping[str, Any]]:
-    """Returns the rows by subject. Several rows of one subject are numbered, so that first is compared with first."""
+    """Returns the rows by subject. Rows with the same subject are numbered, so that rows with equal numbers are compared."""
     by_subject: dict[tuple[Any, ...], Mapping[str, Any]] = {}
     counts = Counter[tuple[Any, ...]]()
     for row in rows:
@@ -191,7 +191,8 @@ def _subject(row: Mapping[str, Any]) -> tuple[Any, ...]:
     about = row.get("broker"), row.get("side"), row.get("topic"), row.get("entity")
     if any(part is not None for part in about):
         return about
-    # A cycle may have several decisions without subject, told apart by their reasons. It has at most one decision about the total.
+    # A cycle may have several decisions without a subject, so their reason is a part of the key. It has at most one decision about
+    # the total.
     return (*about, row["action"] if row["action"] == "total" else row.get("reason"))
 
 

@@ -27,7 +27,7 @@ class RecordingChunk:
 
     Attributes:
         run: the id of the tuner process that wrote the record.
-        number: counts the records of the run.
+        number: the number of the record within its run.
     """
 
     run: str
@@ -39,12 +39,12 @@ class RecordingChunk:
 
 @dataclass(slots=True)
 class RecordedStep:
-    """One step of a controller. At least one of ``pieces`` and ``frame`` is there.
+    """One step of a controller. It has ``pieces``, or a ``frame``, or both.
 
     Attributes:
         kind: a key of ``STREAM_BY_KIND``.
         decisions: the digest of its decisions (journal/decision_digest.py).
-        pieces: what changed since the previous step; None if not known.
+        pieces: the changes since the previous step; None if they are not known.
         frame: the whole state before the step; None if not recorded with this step.
     """
 
@@ -76,7 +76,7 @@ STREAM_BY_KIND = {
 
 @dataclass(slots=True)
 class MissedSteps:
-    """Counts what the records contain but a replay cannot use.
+    """Counts the steps and records that a replay cannot use.
 
     Attributes:
         before_a_frame: steps without a complete frame before them.
@@ -151,8 +151,8 @@ class _StreamState:
 
     Attributes:
         frame_header: the header of the last frame, with settings and program.
-        is_running: the last step was returned, so that the next one may continue it.
-        is_unfinished: a step was incomplete after the stream had been running.
+        is_running: whether the last step was returned, so that the next step may continue it.
+        is_unfinished: whether a step was incomplete after the stream had been running.
     """
 
     frame_header: Mapping[str, Any] | None = None

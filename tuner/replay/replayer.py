@@ -70,7 +70,7 @@ class Replayer:
     def __init__(self, settings: SettingsSnapshot | None = None) -> None:
         """
         Args:
-            settings: used instead of the recorded settings.
+            settings: the settings that replace the recorded settings; None means that the recorded settings are used.
         """
         self._settings = settings
         self._states: dict[str, StateValues] = {}  # By stream.

@@ -25,7 +25,7 @@ def cordon_controller(context: TermContext, status: CordonStatusStore) -> Cordon
     ports = CordonPorts(
         actuator=DryRunCordons(cordons) if settings.dry_run else cordons,
         caller=ThreadCaller(),
-        # A tuner that executes no plans sets no cordon, and still lifts those on record when it is released.
+        # A tuner that executes no plans sets no cordon. It still lifts the recorded cordons after `rheostat release`.
         plans=lambda: journal.plans.plans if settings.reassign.enabled else (),
         orders=context.orders,
         journal=context.observers.wrap_journal(journal.write),

@@ -16,10 +16,10 @@ from tuner.wiring.context import TermContext
 def cruise_control_controller(
     context: TermContext, status: CruiseControlStatusStore, throttles: ThrottleController
 ) -> CruiseControlController | None:
-    """Returns None if the settings name no Cruise Control.
+    """Returns the controller of Cruise Control's concurrency; None if the settings name no Cruise Control.
 
     Args:
-        throttles: the concurrency follows its rates.
+        throttles: the throttle controller. The concurrency follows the rates that it sets.
     """
     settings = context.settings.cruise_control
     if settings is None:

@@ -1,4 +1,4 @@
-"""Builds the controller that gives brokers their leaders back, with a Kafka client of its own."""
+"""Builds the controller that elects preferred leaders, with a Kafka client of its own."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tuner.wiring.context import TermContext
 
 
 def leadership_controller(context: TermContext, status: LeadershipStatusStore) -> LeadershipController | None:
-    """Returns None if the settings turn it off. Its client connects at the first reading."""
+    """Returns the controller; None if the settings turn it off. Its client connects at the first reading."""
     settings = context.settings
     if settings.leadership == "off":
         return None

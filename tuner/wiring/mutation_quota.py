@@ -21,7 +21,7 @@ from tuner.wiring.context import TermContext
 
 
 def mutation_quota_controller(context: TermContext, status: QuotaStatusStore) -> MutationQuotaController | None:
-    """Returns None if no mutation quotas are configured and the tuner manages none.
+    """Returns the controller; None if no mutation quotas are configured and the tuner manages no quota.
 
     The controller's Kafka client has its own client-id, because Kafka throttles clients by their id.
     """
@@ -73,8 +73,8 @@ def mutation_quota_controller(context: TermContext, status: QuotaStatusStore) ->
 def _start_probe(context: TermContext) -> CreationProbe:
     """Starts and returns a probe of the topic-create latency.
 
-    The probe creates no topic. It sends a request that waits in the same queue, and this request has to name an existing topic: the
-    journal's topic, which exists as long as a tuner acts.
+    The probe creates no topic. It sends a request that waits in the controller's queue like a topic creation. This request has to
+    name an existing topic, so it names the journal's topic, which exists as long as a tuner acts.
     """
     ping = ControllerPing(context.kafka, "rheostat-tuner-create-probe", context.topics.journal)
     probe = CreationProbe(ping, rng=random.Random(), monotonic=context.clock.monotonic_s)

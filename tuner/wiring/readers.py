@@ -1,4 +1,7 @@
-"""Builds the readers of Kafka: signals, history, orders and lease for the whole process, recovering replicas for one term."""
+"""Builds the readers of Kafka. Readers of signals, history, orders and the lease live as long as the process.
+
+The reader of recovering replicas lives for one leadership term.
+"""
 
 from __future__ import annotations
 
@@ -96,7 +99,7 @@ def history_readers(
     stores: StatusStores,
     clock: Clock,
 ) -> None:
-    """Starts the threads that fill the history of brokers and that of the journal, once each is asked for.
+    """Starts the threads that fill the history of brokers and the history of the journal. Each begins with its first request.
 
     Args:
         kafka: the metrics cluster, which has the history topic.
@@ -106,7 +109,7 @@ def history_readers(
     week_consumer = partial(
         consumer, kafka, "rheostat-tuner-week", auto_offset_reset="earliest", max_poll_records=POLL_RECORDS_MAX
     )
-    # Uncommitted entries belong to acts that were not performed.
+    # An act is performed only after its entry is committed, so uncommitted entries are skipped.
     journal_consumer = partial(
         consumer,
         watched_kafka,
@@ -156,7 +159,8 @@ def orders_reader(
     """Returns a reader of operator orders; ``status`` counts the records that it refuses.
 
     Args:
-        dry_run: the reader also follows the plans in the journal, because another tuner executes them.
+        dry_run: whether the tuner runs dry. If it does, the reader also follows the plans in the journal, because another tuner
+            executes them.
     """
     refused_batches: list[RefusedBatch] = []
     # "earliest": if the topic was deleted and created again, all its records are new.
@@ -182,7 +186,8 @@ def orders_reader(
 def leadership_lease(cleanups: ExitStack, cluster: str, kafka: KafkaSettings, topics: Topics) -> Lease:
     """Returns this tuner's lease, which it has not acquired yet.
 
-    The lease is membership in the consumer group of the cluster's tuners. The member with the journal topic's partition has it.
+    All tuners of the cluster are members of one consumer group. The member to which Kafka assigns the journal topic's partition has
+    the lease.
     """
     group = lease_group(cluster)
     create_consumer = partial(create_lease_consumer, kafka, "rheostat-tuner-lease", group, ASSIGNORS)

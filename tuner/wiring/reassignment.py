@@ -32,7 +32,7 @@ log = structlog.get_logger("tuner")
 def reassignment_executor(
     context: TermContext, status: PlanStatusStore, throttle_controller: ThrottleController, cordons: CordonController
 ) -> ReassignmentExecutor | None:
-    """Returns None if this tuner executes no plans. In a dry run the executor only reports what it would begin.
+    """Returns the executor; None if this tuner executes no plans. In a dry run it only reports the steps that it would begin.
 
     Args:
         throttle_controller: sets the throttle of each step of a plan before the step is submitted to Kafka.
@@ -77,7 +77,8 @@ def reassignment_executor(
     )
     config = ExecutorConfig(
         limits=_operator_limits(settings, context.partition_limits),
-        # The answer may come only with a regular cycle, and the next regular cycle may fail: so at least two cycles.
+        # The answer may come only with a regular cycle, and the next regular cycle may fail. So a step waits for at least two
+        # cycles.
         prepare_s_max=max(PREPARE_S_MAX, 2 * settings.cycle_s),
         dry_run=settings.dry_run,
     )

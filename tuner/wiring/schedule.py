@@ -24,7 +24,7 @@ def schedule_follower(
     """Returns a function that changes the policy of the controllers, the recording and the status when a new period begins.
 
     Args:
-        begun: the period whose settings the controllers were built with.
+        begun: the period with whose settings the controllers were built.
     """
     current = begun
 
