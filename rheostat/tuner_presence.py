@@ -17,7 +17,7 @@ from kafka.errors import KafkaError
 from rheostat.config.settings import Settings
 from rheostat.errors import CommandError
 from streaming.shared.kafka import consumer
-from streaming.shared.kafka.unpacking import refused_batches
+from streaming.shared.kafka.unpacking import unreadable_batches
 from tuner.core.presence import ALIVE_S_MAX, REPORT_EVERY_S, TunerMode, TunerPresence
 from tuner.journal.presence_records import presence_or_none, presence_prefix
 from tuner.journal.topic_reader import UnreadableBatchError
@@ -47,10 +47,10 @@ def read_tuners(settings: Settings, now_ms: int) -> tuple[TunerPresence, ...]:
     try:
         if not reader.partitions_for_topic(topic):
             return ()
-        with refused_batches(reader) as refused:
+        with unreadable_batches(reader) as unreadable:
             tuners = _read(reader, TopicPartition(topic, 0), presence_prefix(settings.cluster), now_ms)
-        if refused:
-            raise CommandError(f"It is unknown whether a tuner runs: {UnreadableBatchError(refused[0])}.")
+        if unreadable:
+            raise CommandError(f"It is unknown whether a tuner runs: {UnreadableBatchError(unreadable[0])}.")
     except (KafkaError, RuntimeError, OSError) as error:
         raise CommandError(
             f"It is unknown whether a tuner runs: {topic} cannot be read ({type(error).__name__}: {error}). The command "

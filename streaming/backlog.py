@@ -54,7 +54,7 @@ from streaming.settings import StreamSettings
 from streaming.shared.kafka import KafkaSettings
 from streaming.shared.kafka.clients import consumer
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError
-from streaming.shared.kafka.unpacking import RefusedBatch
+from streaming.shared.kafka.unpacking import UnreadableBatch
 from streaming.sources import Feed, Offsets
 
 _CLIENT = "rheostat-backlog"
@@ -113,9 +113,9 @@ class KafkaTimeline:
                 raise kafka.errors.UnknownTopicOrPartitionError(topic)
         self._partitions = [TopicPartition(state.topic, state.partition) for state in states]
         # Batches that kafka-python does not read, for example in a codec that only Spark reads.
-        self._refused: list[RefusedBatch] = []
+        self._unreadable: list[UnreadableBatch] = []
         self._consumer: KafkaConsumer = consumer(
-            settings, client_id, max_poll_records=1, on_refused=self._refused.append
+            settings, client_id, max_poll_records=1, on_unreadable_batch=self._unreadable.append
         )
 
     def close(self) -> None:
@@ -143,13 +143,13 @@ class KafkaTimeline:
 
     def time_of(self, topic: str, partition: int, offset: int) -> int | None:
         topic_partition = TopicPartition(topic, partition)
-        self._refused.clear()
+        self._unreadable.clear()
         self._consumer.assign([topic_partition])
         self._consumer.seek(topic_partition, offset)
         polled = self._consumer.poll(timeout_ms=_PEEK_MS, max_records=1)
         self._consumer.assign([])
-        if self._refused:  # The header of a refused batch has the time.
-            return self._refused[0].timestamp_ms
+        if self._unreadable:  # The header of an unreadable batch has the time.
+            return self._unreadable[0].timestamp_ms
         return next((int(record.timestamp) for records in polled.values() for record in records), None)
 
 

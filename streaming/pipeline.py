@@ -206,10 +206,10 @@ def start(
         ClusterError, KafkaError: the topics' offsets cannot be read.
     """
     shape, source_skew_s = shape_of(settings), ceil(settings.backfill_after_s)
-    folder, notes = open_checkpoint(spark, settings.checkpoint_dir), notes_folder(settings.checkpoint_dir)
+    folder, state_dir = open_checkpoint(spark, settings.checkpoint_dir), notes_folder(settings.checkpoint_dir)
     kafka_ids = sources.kafka_ids(feeds, CLIENT)
     record = checkpoint.open_record(folder, made_with(spark, feeds, settings, kafka_ids))
-    known = record = take_notes(notes, folder, record)
+    known = record = take_notes(state_dir, folder, record)
     end_ms = seam.newest_window_end_ms(kafka, topics.signals, settings.slide_s) if follows_another else None
     if end_ms is None or quarantine.must_repeat(folder, record, end_ms):
         known = record = quarantine.resolve(folder, record, kafka, topics, feeds, kafka_ids, on_reject)
@@ -235,7 +235,7 @@ def start(
         query = writer.start()
         teardown.callback(_stop, query)
         live_query_runs = partial(_has_run_a_batch, query)
-        history = _history_worker(spark, kafka, topics, notes, background, live_query_runs, on_history)
+        history = _history_worker(spark, kafka, topics, state_dir, background, live_query_runs, on_history)
         history.start()
         workers: list[BackgroundWorker] = [history]
         teardown.callback(stop_workers, workers)
@@ -372,7 +372,7 @@ def _history_worker(
     spark: SparkSession,
     kafka: KafkaSettings,
     topics: Topics,
-    notes: Path,
+    state_dir: Path,
     alone: threading.Lock,
     live_query_runs: Callable[[], bool],
     on_history: HistoryListener,
@@ -385,7 +385,7 @@ def _history_worker(
     maker = HistoryMaker(
         lambda: open_signal_log(spark, kafka, topics), topics.history, alone=alone, on_job=on_history.job
     )
-    return HistoryWorker(spark, notes, maker, live_query_runs=live_query_runs, on_failure=on_history.failed)
+    return HistoryWorker(spark, state_dir, maker, live_query_runs=live_query_runs, on_failure=on_history.failed)
 
 
 class BackgroundWorker(Protocol):

@@ -26,7 +26,7 @@ from streaming.checkpoint_files import CheckpointPath
 from streaming.shared.contract import SCRAPE_VERSION, Topics
 from streaming.shared.kafka import KafkaSettings
 from streaming.shared.kafka.clients import close_producer, consumer, producer
-from streaming.shared.kafka.unpacking import RefusedBatch, limit_unpacking
+from streaming.shared.kafka.unpacking import UnreadableBatch, limit_unpacking
 from streaming.sources import Feed
 
 log = structlog.get_logger("stream")
@@ -193,15 +193,15 @@ def without(batch: BegunBatch, part: Slice, last_offset: int) -> BegunBatch:
 
 def _last_offset_of_batch(kafka_: KafkaSettings, suspect: Slice) -> int:
     """Returns the last offset of the Kafka batch with the record if the batch is compressed, else the record's own offset."""
-    refused: list[RefusedBatch] = []
+    unreadable: list[UnreadableBatch] = []
     partition = TopicPartition(suspect.topic, suspect.partition)
     with closing(consumer(kafka_, _CLIENT)) as reader:
-        # Every compressed batch is refused; its header has the offsets.
-        limit_unpacking(reader, refused.append, batch_bytes_max=0)
+        # Every compressed batch is unreadable; its header has the offsets.
+        limit_unpacking(reader, unreadable.append, batch_bytes_max=0)
         reader.assign([partition])
         reader.seek(partition, suspect.start)
         reader.poll(timeout_ms=_READ_MS, max_records=1)
-    return next((b.last_offset for b in refused if b.first_offset <= suspect.start <= b.last_offset), suspect.start)
+    return next((b.last_offset for b in unreadable if b.first_offset <= suspect.start <= b.last_offset), suspect.start)
 
 
 def _write_reject(kafka_: KafkaSettings, topic: str, skipped: Quarantined) -> None:

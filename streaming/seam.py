@@ -24,7 +24,7 @@ from streaming.checkpoint import CheckpointRecord
 from streaming.shared.kafka import KafkaSettings
 from streaming.shared.kafka.clients import consumer
 from streaming.shared.kafka.read_to_end import read_to_end
-from streaming.shared.kafka.unpacking import RefusedBatch
+from streaming.shared.kafka.unpacking import UnreadableBatch
 from streaming.signals import WindowShape
 
 _CLIENT = "rheostat-stream-seam"
@@ -42,15 +42,15 @@ def newest_window_end_ms(kafka_: KafkaSettings, topic: str, slide_s: int) -> int
     Raises:
         kafka.errors.KafkaError: Kafka does not answer, or is silent before the end of the topic.
     """
-    refused: list[RefusedBatch] = []
-    with closing(consumer(kafka_, _CLIENT, on_refused=refused.append)) as reader:
+    unreadable: list[UnreadableBatch] = []
+    with closing(consumer(kafka_, _CLIENT, on_unreadable_batch=unreadable.append)) as reader:
         try:
             end_ms = newest_end_ms(_last_records(reader, topic), slide_s * 1000)
         except kafka.errors.TopicAuthorizationFailedError:
             log.warning(_WRITTEN_AGAIN, reason=f"missing permission: Read on Topic {topic}")
             return None
-    if refused:
-        log.warning(_WRITTEN_AGAIN, reason=refused[-1].text)
+    if unreadable:
+        log.warning(_WRITTEN_AGAIN, reason=unreadable[-1].text)
     return end_ms
 
 

@@ -13,7 +13,7 @@ from rheostat.doctor.record_formats import RecordKind, recognize
 from streaming.settings import FormatName, SourceSettings
 from streaming.shared.kafka import KafkaSettings, consumer
 from streaming.shared.kafka.read_to_end import read_to_end
-from streaming.shared.kafka.unpacking import refused_batches
+from streaming.shared.kafka.unpacking import unreadable_batches
 from streaming.shared.short_lists import join_names
 
 _PARTITIONS_MAX = 10
@@ -79,11 +79,11 @@ def _newest_values(topic: str, kafka: KafkaSettings) -> tuple[list[bytes | None]
     Raises:
         KafkaError, OSError, RuntimeError: Kafka does not answer.
     """
-    with closing(consumer(kafka, "rheostat-doctor")) as reader, refused_batches(reader) as refused:
+    with closing(consumer(kafka, "rheostat-doctor")) as reader, unreadable_batches(reader) as unreadable:
         numbers = sorted(reader.partitions_for_topic(topic) or ())[:_PARTITIONS_MAX]
         partitions = [TopicPartition(topic, number) for number in numbers]
         reader.assign(partitions)
         begins, ends = reader.beginning_offsets(partitions), reader.end_offsets(partitions)
         starts = {p: max(begins[p], ends[p] - _RECORDS_MAX) for p in partitions}
         values = [record.value for record in read_to_end(reader, starts, ends)]
-    return values, refused[0].reason if refused else ""
+    return values, unreadable[0].reason if unreadable else ""

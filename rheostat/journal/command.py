@@ -23,7 +23,7 @@ from streaming.shared.kafka import consumer
 from streaming.shared.kafka.clients import READ_ONCE_WAIT_MS
 from tuner.journal.kafka_journal import JournalError
 from tuner.journal.orders_topic import is_order
-from tuner.journal.sender import NotSent, Sender
+from tuner.journal.sender import RecordNotAcknowledged, Sender
 from tuner.journal.topic_reader import read_journal
 from tuner.journal.unreadable import KEY_BYTES_SHOWN, OLDER_VERSION, UPGRADE_STEPS
 
@@ -132,7 +132,7 @@ def _write(settings: Settings, records: list[RepairRecord], scan: JournalScan) -
                 sender.wait_for_acks()
             finally:
                 sender.close()
-    except NotSent as error:
+    except RecordNotAcknowledged as error:
         raise CommandError(
             f"Not all records were written, because {error}: `rheostat journal check` lists the rest."
         ) from error

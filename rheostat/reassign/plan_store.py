@@ -42,7 +42,7 @@ from tuner.journal.kafka_journal import JournalError, KafkaJournal
 from tuner.journal.orders_topic import orders_topic_of
 from tuner.journal.plan_book import apply_for_display
 from tuner.journal.plan_records import encode_head, encode_parts, head_key, part_key, split_into_parts
-from tuner.journal.sender import NotSent, Sender
+from tuner.journal.sender import RecordNotAcknowledged, Sender
 from tuner.journal.topic_reader import is_in_its_topic, journal_record_of
 from tuner.journal.topic_tail import KAFKA_ERRORS
 
@@ -249,9 +249,9 @@ def submit_plan(
             for number, part in enumerate(parts):
                 sender.send(part_key(settings.cluster, plan_id, number), encode_parts(part))
             sender.wait_for_acks()
-        except NotSent as error:
+        except RecordNotAcknowledged as error:
             # Some parts may be recorded, but the plan is not: its head was not written.
-            raise NotSent(str(error), may_be_recorded=False) from error
+            raise RecordNotAcknowledged(str(error), may_be_recorded=False) from error
         sender.send(head_key(settings.cluster, plan_id), encode_head(head))
         sender.wait_for_acks()
     return head
@@ -333,7 +333,7 @@ def _open_sender(settings: Settings) -> Iterator[Sender]:
             yield sender
         finally:
             sender.close()
-    except NotSent as error:
+    except RecordNotAcknowledged as error:
         if error.may_be_recorded:
             raise CommandError(
                 f"It is not known whether the order was recorded, because {error}: see `rheostat reassign "

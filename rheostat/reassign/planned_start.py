@@ -28,10 +28,10 @@ from tuner.settings.tuner import TunerSettings
 
 @dataclass(frozen=True, slots=True)
 class PlannedStart:
-    """When a plan starts.
+    """The start time of a plan.
 
     Attributes:
-        not_before_ms: epoch; 0 means at once.
+        not_before_ms: the earliest start, epoch; 0 means at once.
         report: the forecast; None if no time was given, nothing is copied, or the plan is not throttled.
         lines: sentences for the operator.
     """
@@ -55,10 +55,10 @@ class PlannedStart:
 
 
 def parse_planned_start(at: str | None, *, unthrottled: bool) -> RequestedStart | None:
-    """Returns the start that was asked for; None without --at.
+    """Returns the requested start; None without --at.
 
     Raises:
-        BadInputError: it is no time, or it does not fit the plan.
+        BadInputError: the option is no time, or it does not fit the plan.
     """
     if at is None:
         return None
@@ -81,10 +81,10 @@ def read_planned_start(
 
     Args:
         requested: None means at once, without a forecast.
-        result: has the estimated time of the plan. Under a constant load the forecast takes the same time.
+        result: contains the estimated duration of the plan. Under a constant load, the forecast gives the same duration.
 
     Raises:
-        BadInputError: the best start was asked for, and it is not known.
+        BadInputError: the operator asked for the best start, but the best start is not known.
         UnreachableError, CommandError: the cluster cannot be read.
     """
     if requested is None:

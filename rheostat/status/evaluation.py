@@ -85,7 +85,7 @@ class StatusEvaluator:
         """Returns a status snapshot of the current measurements.
 
         Args:
-            memory: the tuner's state; None if unknown.
+            memory: the tuner's memory from the journal; None if unknown.
             plan_moves: the moves of rheostat's own plans.
             rate_bytes_per_s_max: the running tuner's maximum rate; None means the maximum rate in the settings.
             stalled_since_ms: destinations that the tuner calls stalled, with the latest possible start of the stall (epoch ms).
@@ -104,12 +104,12 @@ class StatusEvaluator:
             plan_moves=plan_moves,
             eta_ratios=self._eta_forecasts.ratios(moves, now_ms),
         )
-        state = replace(memory or Memory(), stalls=self._stalls)
-        self._rates_since = track_rate_changes(observation, live, replace(state, rates_since=self._rates_since))
+        known_memory = replace(memory or Memory(), stalls=self._stalls)
+        self._rates_since = track_rate_changes(observation, live, replace(known_memory, rates_since=self._rates_since))
         # As in the tuner: stalls are not evaluated while paused, and the stalls of ended moves are forgotten.
         if live.moves and orders.pause is None:
             view = MovesView(observation, live, self._limits, rates_since=self._rates_since)
-            self._stalls = judge_stalls(view, state, StallLimits())
+            self._stalls = judge_stalls(view, known_memory, StallLimits())
             stalls = _with_recorded_stalls(self._stalls, stalled_since_ms or {})
         else:
             self._stalls = stalls = {}
@@ -118,7 +118,7 @@ class StatusEvaluator:
         result = CycleResult(
             self._limits,
             observation,
-            replace(state, stalls=stalls),
+            replace(known_memory, stalls=stalls),
             # This command sets no throttle, so its result has no setpoints, events, decisions and failures of its own.
             setpoints={},
             recent_events=[],
@@ -153,11 +153,11 @@ def _with_recorded_stalls(
     return result
 
 
-def steps_without_tuner(snapshot: StatusSnapshot, state: str) -> list[str]:
+def steps_without_tuner(snapshot: StatusSnapshot, tuner_mode: str) -> list[str]:
     """Returns the steps that an active tuner would take now, for a cluster without an active tuner.
 
     Args:
-        state: the state of a tuner that runs without acting, or "none".
+        tuner_mode: the mode of a tuner that runs without acting, such as "standby", or "none" if no tuner runs.
     """
     result, observation = snapshot.cycle.result, snapshot.observation
     live = result.live
@@ -176,7 +176,7 @@ def steps_without_tuner(snapshot: StatusSnapshot, state: str) -> list[str]:
         steps.append(f"would adjust {steered} {throttles} every second to the load of the clients")
     elif not acts:
         steps.append("would change nothing now")
-    subject = "The dry run" if state == TunerMode.DRY_RUN else "An active tuner"
+    subject = "The dry run" if tuner_mode == TunerMode.DRY_RUN else "An active tuner"
     return [
         *(f"{subject} {step}." for step in steps),
         *unthrottled_moves_warning(live, result.limits),
@@ -185,14 +185,14 @@ def steps_without_tuner(snapshot: StatusSnapshot, state: str) -> list[str]:
 
 
 def steps_of_active_tuner(
-    snapshot: StatusSnapshot, decisions: DecisionStore, steering_ticks: Sequence[Entry], *, is_state_known: bool
+    snapshot: StatusSnapshot, decisions: DecisionStore, steering_ticks: Sequence[Entry], *, is_memory_known: bool
 ) -> list[str]:
     """Returns the next steps of the active tuner that the journal shows.
 
     Args:
         decisions: the newest journal entries.
         steering_ticks: the newest entries of steering.
-        is_state_known: whether the tuner's state could be read.
+        is_memory_known: whether the tuner's memory could be read from the journal.
     """
     result, observation = snapshot.cycle.result, snapshot.observation
     live = result.live
@@ -203,7 +203,7 @@ def steps_of_active_tuner(
         steps.append("The tuner adjusts throttles every second to the load of the clients.")
     if live.moves and observation.orders.pause is None:
         return steps + upcoming_changes(observation, live, result.memory, result.limits, StallLimits())
-    return steps + (views.next_steps_json(snapshot) if is_state_known else [])
+    return steps + (views.next_steps_json(snapshot) if is_memory_known else [])
 
 
 def _acts_in_progress(decisions: DecisionStore, now_ms: int) -> list[str]:

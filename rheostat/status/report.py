@@ -182,7 +182,7 @@ def status_json(
     }
     if tuner["state"] == TunerMode.ACTIVE:
         next_steps = steps_of_active_tuner(
-            snapshot, decisions, steering_ticks, is_state_known=journal.memory is not None
+            snapshot, decisions, steering_ticks, is_memory_known=journal.memory is not None
         )
     else:
         next_steps = steps_without_tuner(snapshot, tuner["state"])

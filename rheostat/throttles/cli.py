@@ -21,7 +21,7 @@ app = typer.Typer(
 def throttles(context: typer.Context, config: OptionalConfig = None, as_json: Json = False) -> None:
     """Shows every throttle.
 
-    Exit code 1: a throttle serves neither a move nor a replica that catches up or is away.
+    Exit code 1: a throttle serves neither a move, nor a replica that catches up, nor a replica whose broker or disk is down.
     """
     if context.invoked_subcommand is not None:
         return

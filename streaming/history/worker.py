@@ -46,7 +46,7 @@ class HistoryWorker:
     def __init__(
         self,
         spark: SparkSession,
-        notes: Path,
+        state_dir: Path,
         maker: HistoryMaker,
         *,
         live_query_runs: Callable[[], bool],
@@ -55,12 +55,12 @@ class HistoryWorker:
     ) -> None:
         """
         Args:
-            notes: a local folder for the counter of exits, which survives restarts.
+            state_dir: a local folder that survives restarts, for the counter of JVM exits.
             live_query_runs: returns whether the live query has finished its first batch.
             on_failure: called with the cause of a failure, and the seconds until the retry.
         """
         self._spark = spark
-        self._ends = _JvmEnds(notes / "history-ends")
+        self._ends = _JvmEnds(state_dir / "history-ends")
         self._maker = maker
         self._live_query_runs = live_query_runs
         self._on_failure = on_failure

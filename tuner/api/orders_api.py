@@ -16,14 +16,14 @@ import structlog
 from streaming.shared.contract import Side
 from streaming.shared.contract.bounds import TIMESTAMP_MS_MAX
 from streaming.shared.kafka import KafkaSettings, consumer
-from streaming.shared.kafka.unpacking import RefusedBatch
+from streaming.shared.kafka.unpacking import UnreadableBatch
 from streaming.shared.short_lists import join_names, shorten_lines
 from streaming.shared.units import rate_text
 from tuner.api.sentences import moment
 from tuner.core.cluster import BrokerSide
 from tuner.core.operator_orders import ClearedThrottles, Orders, Override, Pause, QuotaTrial, QuotaTrialKind
 from tuner.journal.order_records import decode_orders, encode_orders, orders_key
-from tuner.journal.sender import NotSent, Sender
+from tuner.journal.sender import RecordNotAcknowledged, Sender
 from tuner.journal.topic_reader import UnreadableBatchError
 from tuner.journal.topic_tail import KAFKA_ERRORS, TopicTail
 
@@ -200,7 +200,7 @@ class KafkaOrderService:
             raise OrderNotRecorded(
                 "other orders are given at the same time, so it is unknown which one is in effect: check the status, and try again"
             )
-        except NotSent as error:
+        except RecordNotAcknowledged as error:
             if has_written or error.may_be_recorded:
                 raise OrderNotRecorded(
                     f"it is unknown whether the order is recorded, because {error}: check `rheostat "
@@ -214,30 +214,30 @@ class KafkaOrderService:
         """Returns the newest orders in topic order, as the loop reads them. The last one is in effect, whatever its timestamp.
 
         Raises:
-            NotSent: the topic cannot be read.
+            RecordNotAcknowledged: the topic cannot be read.
         """
         recorded: list[Orders] = []
-        refused: list[RefusedBatch] = []
+        unreadable: list[UnreadableBatch] = []
         try:
-            reader = consumer(self._kafka, _CLIENT_ID, on_refused=refused.append)
+            reader = consumer(self._kafka, _CLIENT_ID, on_unreadable_batch=unreadable.append)
         except KAFKA_ERRORS as error:
-            raise NotSent(f"the cluster does not answer: {error}", may_be_recorded=False) from error
+            raise RecordNotAcknowledged(f"the cluster does not answer: {error}", may_be_recorded=False) from error
         try:
             for record in TopicTail(reader, self._topic).read_recent(_NEWEST_RECORDS):
                 if record.key == orders_key(self._cluster) and record.value is not None:
                     recorded += _decode_readable(record.value)
         except KAFKA_ERRORS as error:
-            raise NotSent(f"{self._topic} cannot be read: {error}", may_be_recorded=False) from error
+            raise RecordNotAcknowledged(f"{self._topic} cannot be read: {error}", may_be_recorded=False) from error
         finally:
             reader.close(timeout_ms=2000)
-        if refused:  # An unreadable batch may contain a newer order, or the order that was just written.
-            raise NotSent(str(UnreadableBatchError(refused[0])), may_be_recorded=False)
+        if unreadable:  # An unreadable batch may contain a newer order, or the order that was just written.
+            raise RecordNotAcknowledged(str(UnreadableBatchError(unreadable[0])), may_be_recorded=False)
         return recorded
 
     def _write(self, orders: Orders) -> None:
         """
         Raises:
-            NotSent: the write failed, or its result is unknown.
+            RecordNotAcknowledged: the write failed, or its result is unknown.
         """
         sender = Sender(self._kafka, self._topic, _CLIENT_ID)
         try:

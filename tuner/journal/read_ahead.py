@@ -21,7 +21,7 @@ import structlog
 from kafka import KafkaConsumer, TopicPartition
 
 from streaming.shared.kafka.cluster import ClusterError
-from streaming.shared.kafka.unpacking import OnRefused, RefusedBatch
+from streaming.shared.kafka.unpacking import OnUnreadableBatch, UnreadableBatch
 from streaming.shared.teardown import named_teardown
 from tuner.journal.cluster_aliases import ClusterAliases
 from tuner.journal.orders_topic import is_order
@@ -83,7 +83,7 @@ class ReadAhead:
 
     def __init__(
         self,
-        make_consumer: Callable[[OnRefused], KafkaConsumer],
+        make_consumer: Callable[[OnUnreadableBatch], KafkaConsumer],
         topic: str,
         cluster: str,
         topic_ids: Callable[[tuple[str, ...]], Mapping[str, str]],
@@ -105,7 +105,7 @@ class ReadAhead:
         self._times_ms = times_ms
         self._monotonic = monotonic
         self._consumer: KafkaConsumer | None = None
-        self._refused: list[RefusedBatch] = []  # Batches that the consumer left out.
+        self._unreadable: list[UnreadableBatch] = []  # Batches that the consumer left out.
         self._knowledge: JournalKnowledge | None = None
         self._topic_id: str | None = None  # The topic that ``_knowledge`` was read from.
         self._given_up = False  # After an unexpected error this process does not read ahead again.
@@ -162,8 +162,8 @@ class ReadAhead:
         if topic_id is None or self._consumer is not None:
             return  # The topic does not exist, or the brokers have no topic ids; or the consumer is open.
         knowledge = self._knowledge = self._knowledge or empty_knowledge(self._cluster, self._times_ms)
-        self._refused.clear()
-        consumer = self._consumer = self._make_consumer(self._refused.append)
+        self._unreadable.clear()
+        consumer = self._consumer = self._make_consumer(self._unreadable.append)
         if len(consumer.partitions_for_topic(self._topic) or {0}) > 1:
             raise ValueError("the topic has several partitions")
         partition = TopicPartition(self._topic, 0)
@@ -179,8 +179,8 @@ class ReadAhead:
         assert consumer is not None
         assert knowledge is not None
         batches = consumer.poll(timeout_ms=_POLL_MS, max_records=_BATCH_RECORDS)
-        if self._refused:  # The records after a left-out batch must not count as the whole journal.
-            raise UnreadableBatchError(self._refused[0])
+        if self._unreadable:  # The records after a left-out batch must not count as the whole journal.
+            raise UnreadableBatchError(self._unreadable[0])
         for records in batches.values():
             for record in records:
                 knowledge.apply_from_journal(record.key or b"", record.value, record.offset)

@@ -1,7 +1,7 @@
 """Sends operators' records outside the tuner's transactions, and tells refused, recorded and unknown outcomes apart.
 
-An operator who is told that an order was refused gives it again, or trusts that nothing happens. So an outcome is reported as
-refused only if that is certain. A broker that did not answer in time may still have the record.
+An operator who reads that an order was refused gives the order again, or trusts that nothing happens. So an outcome is reported as
+refused only if the refusal is certain. A broker that did not answer in time may still have stored the record.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _REFUSALS = (
 )
 
 
-class NotSent(Exception):
-    """A record was not acknowledged. The text says why; it fits in the middle of a sentence.
+class RecordNotAcknowledged(Exception):
+    """No broker has acknowledged the record. The text says why, and fits in the middle of a sentence.
 
     Attributes:
-        may_be_recorded: the broker may have stored the record, or may store it in a moment.
+        may_be_recorded: whether the broker may have stored the record, or may store it in a moment.
     """
 
     def __init__(self, why: str, *, may_be_recorded: bool) -> None:
@@ -43,38 +43,38 @@ class Sender:
     def __init__(self, settings: KafkaSettings, topic: str, client_id: str) -> None:
         """
         Raises:
-            NotSent: the cluster does not answer.
+            RecordNotAcknowledged: the cluster does not answer.
         """
         self._topic = topic
         self._sent: list[Any] = []
         try:
             self._producer: KafkaProducer = producer(settings, client_id, linger_ms=0)
         except KAFKA_ERRORS as error:
-            raise NotSent(f"the cluster does not answer: {error}", may_be_recorded=False) from error
+            raise RecordNotAcknowledged(f"the cluster does not answer: {error}", may_be_recorded=False) from error
 
     def send(self, key: bytes, value: bytes | None) -> None:
         """Starts to send a record; the value None is a tombstone.
 
         Raises:
-            NotSent: the record was not sent.
+            RecordNotAcknowledged: the record was not sent.
         """
         try:
             self._sent.append(self._producer.send(self._topic, key=key, value=value))
         except KAFKA_ERRORS as error:
-            raise NotSent(self._explain(error), may_be_recorded=False) from error
+            raise RecordNotAcknowledged(self._explain(error), may_be_recorded=False) from error
 
     def wait_for_acks(self) -> None:
         """Returns when the brokers have acknowledged all records.
 
         Raises:
-            NotSent: a record was refused, or not acknowledged in time.
+            RecordNotAcknowledged: a record was refused, or not acknowledged in time.
         """
         sent, self._sent = self._sent, []
         for answer in sent:
             try:
                 answer.get(timeout=_ACK_S_MAX)
             except KAFKA_ERRORS as error:
-                raise NotSent(self._explain(error), may_be_recorded=not isinstance(error, _REFUSALS)) from error
+                raise RecordNotAcknowledged(self._explain(error), may_be_recorded=not isinstance(error, _REFUSALS)) from error
 
     def close(self) -> None:
         """Closes the producer, in bounded time even if no broker answers. Nothing is sent afterwards."""

@@ -10,7 +10,7 @@ import kafka.errors
 from kafka import KafkaConsumer, TopicPartition
 
 from streaming.shared.kafka.read_to_end import READ_POLL_MS
-from streaming.shared.kafka.unpacking import RefusedBatch, refused_batches
+from streaming.shared.kafka.unpacking import UnreadableBatch, unreadable_batches
 from tuner.journal.orders_topic import is_order, orders_topic_of
 from tuner.journal.transactions import TRANSACTION_S_MAX
 
@@ -26,7 +26,7 @@ class JournalError(Exception):
 class UnreadableBatchError(JournalError):
     """A batch of the journal or the orders topic cannot be decompressed, so its records are not known."""
 
-    def __init__(self, batch: RefusedBatch) -> None:
+    def __init__(self, batch: UnreadableBatch) -> None:
         super().__init__(
             f"{batch.text}. Its records are not known, so no tuner acts. Set compression.type=producer on {batch.topic}, and "
             'copy its records to a new topic: docs/how-to/repair-the-journal.md, "Records that cannot be unpacked"'
@@ -107,12 +107,12 @@ def read_records(
         UnreadableBatchError: a batch cannot be decompressed.
         JournalError: the end is not reached, for example because a killed tuner has left a transaction open.
     """
-    with refused_batches(consumer) as refused:
-        yield from _records(consumer, topic, start_offsets, refused)
+    with unreadable_batches(consumer) as unreadable:
+        yield from _records(consumer, topic, start_offsets, unreadable)
 
 
 def _records(
-    consumer: KafkaConsumer, topic: str, start_offsets: Mapping[int, int] | None, refused: Sequence[RefusedBatch]
+    consumer: KafkaConsumer, topic: str, start_offsets: Mapping[int, int] | None, unreadable: Sequence[UnreadableBatch]
 ) -> Iterator[JournalRecord]:
     try:
         numbers = consumer.partitions_for_topic(topic)
@@ -144,8 +144,8 @@ def _records(
                 for record in records:
                     deadline = time.monotonic() + SILENCE_S_MAX
                     yield journal_record_of(record)
-            if refused:
-                raise UnreadableBatchError(refused[0])
+            if unreadable:
+                raise UnreadableBatchError(unreadable[0])
     except (kafka.errors.KafkaError, RuntimeError, OSError) as error:
         raise JournalError(f"{topic} cannot be read: {type(error).__name__}: {error}") from error
 

@@ -27,7 +27,7 @@ from streaming.shared.contract import Topics
 from streaming.shared.kafka import KafkaSettings, consumer
 from streaming.shared.kafka.clients import READ_ONCE_WAIT_MS
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError
-from streaming.shared.kafka.unpacking import OnRefused, log_refused
+from streaming.shared.kafka.unpacking import OnUnreadableBatch, log_unreadable_batch
 from streaming.shared.lease import Lease, lease_group
 from streaming.shared.teardown import named_teardown
 from streaming.shared.topics import ensure_topics, unreadable_topic_complaints
@@ -261,14 +261,15 @@ def used_by_tuner(topics: Topics, *, has_signals: bool = True) -> tuple[str, ...
     return (topics.signals, *topics.of_tuner) if has_signals else topics.of_tuner
 
 
-def journal_reader(kafka: KafkaSettings, on_refused: OnRefused = log_refused, **extra: Any) -> KafkaConsumer:
+def journal_reader(kafka: KafkaSettings, on_unreadable_batch: OnUnreadableBatch = log_unreadable_batch, **extra: Any) ->
+KafkaConsumer:
     """Returns a consumer that reads committed records of the journal; ``extra`` has further settings of ``KafkaConsumer``."""
     # "read_committed": uncommitted records of a predecessor must be ignored. "none": if the journal ends before the known offset,
     # the consumer raises an error; with Kafka's default it would silently continue at the end.
     return consumer(
         kafka,
         "rheostat-tuner-recovery",
-        on_refused=on_refused,
+        on_unreadable_batch=on_unreadable_batch,
         isolation_level="read_committed",
         auto_offset_reset="none",
         **extra,

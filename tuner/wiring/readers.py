@@ -15,7 +15,7 @@ from streaming.shared.contract import Topics
 from streaming.shared.kafka import KafkaSettings, consumer
 from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.kafka.recovery import RecoveryFinder
-from streaming.shared.kafka.unpacking import RefusedBatch
+from streaming.shared.kafka.unpacking import UnreadableBatch
 from streaming.shared.lease import ASSIGNORS, Lease, create_lease_consumer, lease_group
 from streaming.shared.teardown import named_teardown
 from tuner.api.status_store import StatusStore
@@ -162,9 +162,9 @@ def orders_reader(
         dry_run: whether the tuner runs dry. If it does, the reader also follows the plans in the journal, because another tuner
             executes them.
     """
-    refused_batches: list[RefusedBatch] = []
+    unreadable_batches: list[UnreadableBatch] = []
     # "earliest": if the topic was deleted and created again, all its records are new.
-    client = consumer(kafka, "rheostat-tuner-orders", on_refused=refused_batches.append, auto_offset_reset="earliest")
+    client = consumer(kafka, "rheostat-tuner-orders", on_unreadable_batch=unreadable_batches.append, auto_offset_reset="earliest")
     cleanups.callback(named_teardown("orders consumer", lambda: client.close(timeout_ms=_CLOSE_MS)))
     journal: tuple[KafkaConsumer, str] | None = None
     if dry_run:
@@ -176,7 +176,7 @@ def orders_reader(
         topics.orders,
         cluster,
         journal,
-        refused_batches=refused_batches,
+        unreadable_batches=unreadable_batches,
         monotonic=clock.monotonic_s,
     )
     status.refused["orders"] = lambda: orders.refused.count

@@ -19,7 +19,7 @@ from streaming.shared.kafka import client_internals
 from streaming.shared.kafka.mechanisms import register_mechanisms
 from streaming.shared.kafka.secrets import LoginError
 from streaming.shared.kafka.settings import KafkaSettings
-from streaming.shared.kafka.unpacking import OnRefused, limit_unpacking, log_refused
+from streaming.shared.kafka.unpacking import OnUnreadableBatch, limit_unpacking, log_unreadable_batch
 
 RECORD_BYTES_MAX = 16 * 1024 * 1024  # For rheostat's topics; Kafka's default of 1 MiB is too small for large clusters.
 # An automatically created topic gets the broker's defaults, for example a journal that is deleted after a week.
@@ -191,12 +191,12 @@ def _keep_requests(transactional: KafkaProducer) -> None:
 
 
 def consumer(
-    settings: KafkaSettings, client_id: str, *, on_refused: OnRefused = log_refused, **extra: Any
+    settings: KafkaSettings, client_id: str, *, on_unreadable_batch: OnUnreadableBatch = log_unreadable_batch, **extra: Any
 ) -> KafkaConsumer:
     """Returns a consumer that does not commit offsets.
 
     Args:
-        on_refused: called for each compressed batch that is skipped because it is too large or cannot be unpacked.
+        on_unreadable_batch: called for each compressed batch that is skipped because it is too large or cannot be unpacked.
         extra: further settings of ``KafkaConsumer``.
     """
     config = {
@@ -210,7 +210,7 @@ def consumer(
         new_consumer = KafkaConsumer(
             client_id=client_id, kafka_client=create_net_client, **_NO_AUTO_CREATE, **(config | extra)
         )
-    limit_unpacking(new_consumer, on_refused)
+    limit_unpacking(new_consumer, on_unreadable_batch)
     return new_consumer
 
 

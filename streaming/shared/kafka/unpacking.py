@@ -1,10 +1,10 @@
 """Limits how much a consumer unpacks and decodes, so that no record accepted by a broker can stop it.
 
 **Size.** A batch of 0.7 MB can unpack to 700 MB, and kafka-python unpacks the whole batch at once. A compressed batch is skipped if
-it unpacks to more than the limit or uses another codec than gzip; ``on_refused`` is called for the batch. rheostat's own producers
-write gzip and no record above ``RECORD_BYTES_MAX``. But a broker recompresses records if the topic has its own
+it unpacks to more than the limit or uses another codec than gzip; ``on_unreadable_batch`` is called for the batch. rheostat's
+own producers write gzip and no record above ``RECORD_BYTES_MAX``. But a broker recompresses records if the topic has its own
 ``compression.type``, so streaming/shared/topics.py demands ``producer``. A reader that must not miss a batch learns of skipped
-batches from ``refused_batches``. A fetch that has unpacked ``FETCH_BYTES_MAX`` ends; the next poll fetches the rest.
+batches from ``unreadable_batches``. A fetch that has unpacked ``FETCH_BYTES_MAX`` ends; the next poll fetches the rest.
 
 **Form.** kafka-python raises an error for a header key that is not UTF-8, although brokers accept it. So this module decodes
 records and skips their headers, which rheostat does not use. Brokers also accept offsets that are out of order or beyond the end
@@ -49,7 +49,7 @@ log = structlog.get_logger("kafka")
 
 
 @dataclass(frozen=True, slots=True)
-class RefusedBatch:
+class UnreadableBatch:
     """A record batch that was skipped, or the skipped end of one."""
 
     topic: str
@@ -69,10 +69,10 @@ class RefusedBatch:
         )
 
 
-OnRefused = Callable[[RefusedBatch], object]
+OnUnreadableBatch = Callable[[UnreadableBatch], object]
 
 
-def log_refused(batch: RefusedBatch) -> None:
+def log_unreadable_batch(batch: UnreadableBatch) -> None:
     log.error(
         f"{batch.text}; check that the topic has compression.type=producer, then find the producer that wrote them and correct it "
         "or revoke its right to write",
@@ -86,34 +86,34 @@ class _Refused(Exception):
 
 def limit_unpacking(
     consumer: KafkaConsumer,
-    on_refused: OnRefused = log_refused,
+    on_unreadable_batch: OnUnreadableBatch = log_unreadable_batch,
     *,
     batch_bytes_max: int = BATCH_BYTES_MAX,
     fetch_bytes_max: int = FETCH_BYTES_MAX,
 ) -> None:
     """Makes the consumer skip malformed records and batches that unpack to more than ``batch_bytes_max``."""
-    fetcher(consumer).PartitionRecords = _limited(on_refused, batch_bytes_max, fetch_bytes_max)
+    fetcher(consumer).PartitionRecords = _limited(on_unreadable_batch, batch_bytes_max, fetch_bytes_max)
 
 
 @contextmanager
-def refused_batches(consumer: KafkaConsumer) -> Iterator[list[RefusedBatch]]:
-    """Collects the batches that ``consumer`` skips within the block, instead of calling its ``on_refused``."""
-    refused: list[RefusedBatch] = []
+def unreadable_batches(consumer: KafkaConsumer) -> Iterator[list[UnreadableBatch]]:
+    """Collects the batches that ``consumer`` skips within the block, instead of calling its ``on_unreadable_batch``."""
+    unreadable: list[UnreadableBatch] = []
     reader = fetcher(consumer)
     original = reader.PartitionRecords
-    limit_unpacking(consumer, refused.append)
+    limit_unpacking(consumer, unreadable.append)
     try:
-        yield refused
+        yield unreadable
     finally:
         reader.PartitionRecords = original
 
 
-def _limited(on_refused: OnRefused, batch_bytes_max: int, fetch_bytes_max: int) -> type[Any]:
+def _limited(on_unreadable_batch: OnUnreadableBatch, batch_bytes_max: int, fetch_bytes_max: int) -> type[Any]:
     class LimitedRecords(Fetcher.PartitionRecords):  # type: ignore[misc, unused-ignore]
         """The records of one partition in one fetch response."""
 
         def _unpack_records(self, tp: TopicPartition, records: Any, *deserializers: Any) -> Iterator[Any]:
-            batches = _Batches(records, tp, on_refused, batch_bytes_max, fetch_bytes_max)
+            batches = _Batches(records, tp, on_unreadable_batch, batch_bytes_max, fetch_bytes_max)
             try:
                 yield from super()._unpack_records(tp, batches, *deserializers)
             except BaseException:
@@ -127,11 +127,11 @@ class _Batches:
     """``MemoryRecords`` whose batches are unpacked and decoded within limits."""
 
     def __init__(
-        self, records: Any, tp: TopicPartition, on_refused: OnRefused, batch_bytes_max: int, fetch_bytes_max: int
+        self, records: Any, tp: TopicPartition, on_unreadable_batch: OnUnreadableBatch, batch_bytes_max: int, fetch_bytes_max: int
     ) -> None:
         self._records = records
         self._tp = tp
-        self._on_refused = on_refused
+        self._on_unreadable = on_unreadable_batch
         self._batch_bytes_max = batch_bytes_max
         self._bytes_left = fetch_bytes_max
 
@@ -153,7 +153,7 @@ class _Batches:
                 yield record
         except _Refused as refused:
             self._bytes_left -= self._batch_bytes_max  # Up to this much was unpacked before the refusal.
-            self._on_refused(_refused_batch(self._tp, batch, next_offset, str(refused)))
+            self._on_unreadable(_unreadable_batch(self._tp, batch, next_offset, str(refused)))
 
     def _unpacked(self, batch: Any) -> tuple[bytearray, int]:
         """Returns the bytes that hold the records, and the position of the first record."""
@@ -252,10 +252,10 @@ def _unpack(batch: Any, bytes_max: int) -> bytearray:
     return content
 
 
-def _refused_batch(tp: TopicPartition, batch: Any, first_offset: int, reason: str) -> RefusedBatch:
+def _unreadable_batch(tp: TopicPartition, batch: Any, first_offset: int, reason: str) -> UnreadableBatch:
     # Before format v2 the header lacks these two values.
     has_header_values = isinstance(batch, DefaultRecordBatch)
-    return RefusedBatch(
+    return UnreadableBatch(
         topic=tp.topic,
         partition=tp.partition,
         first_offset=first_offset,

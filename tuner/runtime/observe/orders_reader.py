@@ -9,7 +9,7 @@ from typing import Any
 import structlog
 from kafka import KafkaConsumer
 
-from streaming.shared.kafka.unpacking import RefusedBatch
+from streaming.shared.kafka.unpacking import UnreadableBatch
 from tuner.core.operator_orders import Orders
 from tuner.journal.order_records import decode_orders, orders_key
 from tuner.journal.orders_topic import is_order
@@ -36,17 +36,17 @@ class OrdersReader:
         cluster: str,
         journal: tuple[KafkaConsumer, str] | None = None,
         *,
-        refused_batches: list[RefusedBatch] | None = None,
+        unreadable_batches: list[UnreadableBatch] | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         """
         Args:
             topic: the orders topic.
             journal: a consumer of the journal's topic, and the topic's name; needed only for ``reads_executor_records``.
-            refused_batches: the list to which ``consumer`` adds batches that it cannot read and skips. ``begin`` empties the list.
-                None means the consumer skips no batch.
+            unreadable_batches: the list to which ``consumer`` adds batches that it cannot read and skips. ``begin`` empties the
+                list. None means the consumer skips no batch.
         """
-        self._refused_batches = refused_batches if refused_batches is not None else []
+        self._unreadable_batches = unreadable_batches if unreadable_batches is not None else []
         self.latest = Orders()
         # Orders that newer orders have replaced. The throttle controller empties this in each cycle.
         self.superseded: tuple[Orders, ...] = ()
@@ -68,14 +68,14 @@ class OrdersReader:
 
     def begin(self, read_to: Mapping[int, int], journal_read_to: Mapping[int, int]) -> None:
         """Starts to read both topics at these offsets by partition. The journal's reader has read all earlier records."""
-        self._refused_batches.clear()
+        self._unreadable_batches.clear()
         self._tail = TopicTail(self._consumer, self._topic, read_to)
         if self._journal is not None:
             self._journal_tail = TopicTail(*self._journal, journal_read_to)
 
     def unreadable(self) -> str | None:
         """Returns why an order could not be read, and how to repair it; None if all orders were read."""
-        return str(UnreadableBatchError(self._refused_batches[0])) if self._refused_batches else None
+        return str(UnreadableBatchError(self._unreadable_batches[0])) if self._unreadable_batches else None
 
     def set_earlier_orders(self, latest: Orders, superseded: tuple[Orders, ...], known: tuple[Orders, ...]) -> None:
         """Sets the orders that the journal's reader found before the offsets of ``begin``.

@@ -14,7 +14,7 @@ from rheostat.errors import CommandError
 from rheostat.reassign import plan_store
 from streaming.shared.contract import Side
 from streaming.shared.contract.bounds import TIMESTAMP_MS_MAX
-from streaming.shared.kafka.unpacking import OnRefused, RefusedBatch
+from streaming.shared.kafka.unpacking import OnUnreadableBatch, UnreadableBatch
 from tuner.api import orders_api
 from tuner.api.orders_api import KafkaOrderService, OrderNotRecorded, pause_change
 from tuner.core.batch_limits import BatchLimits
@@ -74,13 +74,13 @@ class Broker:
     def _sender(self) -> SimpleNamespace:
         return SimpleNamespace(force_close=lambda: setattr(self, "forced", True), join=lambda _: None)
 
-    def consumer(self, *_: object, on_refused: OnRefused) -> SimpleNamespace:
-        self.on_refused = on_refused
+    def consumer(self, *_: object, on_unreadable_batch: OnUnreadableBatch) -> SimpleNamespace:
+        self.on_unreadable_batch = on_unreadable_batch
         return SimpleNamespace(close=lambda **_: None)
 
     def read_recent(self, *_: object) -> list[SimpleNamespace]:
         if self.recompresses and self.records:
-            self.on_refused(RefusedBatch("rheostat.orders", 0, 3, 3, 0, 9, "compressed with zstd"))
+            self.on_unreadable_batch(UnreadableBatch("rheostat.orders", 0, 3, 3, 0, 9, "compressed with zstd"))
             return []
         self.unread_after -= 1
         if self.unread is not None and self.unread_after < 0:
@@ -199,7 +199,8 @@ def test_order_that_cannot_be_found_after_the_write_is_unknown(broker: Broker, m
     """Other clients have written more records since than the service reads back."""
     monkeypatch.setattr(broker, "read_recent", lambda *_: [])
     assert give(broker) == (
-        "it is unknown whether the order is in effect, because rheostat.orders does not show it: check `rheostat status` before you "
+        "it is unknown whether the order is in effect, because rheostat.orders does not show it: check `rheostat status` before
+        you "
         "give it again"
     )
 

@@ -9,7 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from streaming.shared.kafka.cluster import ClusterError
-from streaming.shared.kafka.unpacking import OnRefused, RefusedBatch
+from streaming.shared.kafka.unpacking import OnUnreadableBatch, UnreadableBatch
 from tuner.journal.entries import memory_key
 from tuner.journal.read_ahead import RETRY_S, ReadAhead
 
@@ -27,7 +27,7 @@ class Reader:
     def __init__(self, partitions: int = 1, *answers: Any) -> None:
         self.partitions, self.answers, self.closed = partitions, list(answers), False
 
-    on_refused: OnRefused
+    on_unreadable_batch: OnUnreadableBatch
 
     def partitions_for_topic(self, topic: str) -> set[int]:
         assert topic == TOPIC
@@ -48,8 +48,8 @@ class Reader:
         answer = self.answers.pop(0) if self.answers else []
         if isinstance(answer, Exception):
             raise answer
-        if isinstance(answer, RefusedBatch):
-            self.on_refused(answer)
+        if isinstance(answer, UnreadableBatch):
+            self.on_unreadable_batch(answer)
             answer = [UNKNOWN]  # As kafka-python goes on behind it.
         assert len(answer) <= max_records
         found = [record._replace(offset=self.at + n) for n, record in enumerate(answer)]
@@ -74,9 +74,9 @@ class Rig:
             monotonic=lambda: self.now_s,
         )
 
-    def reader(self, on_refused: OnRefused) -> Any:
+    def reader(self, on_unreadable_batch: OnUnreadableBatch) -> Any:
         made = self.left.pop(0)
-        made.on_refused = on_refused
+        made.on_unreadable_batch = on_unreadable_batch
         return made
 
     def topic_ids(self, topics: tuple[str, ...]) -> dict[str, str]:
@@ -102,7 +102,7 @@ def test_read_ahead_knowledge_is_taken_once_and_reader_closed() -> None:
 
 def test_read_ahead_undecompressable_batch_discards_knowledge() -> None:
     """Who takes over reads the journal from its beginning then, and says what is wrong with it."""
-    rig = Rig(Reader(1, [UNKNOWN], RefusedBatch(TOPIC, 0, 1, 3, 0, 9, "compressed with zstd"), [UNKNOWN]))
+    rig = Rig(Reader(1, [UNKNOWN], UnreadableBatch(TOPIC, 0, 1, 3, 0, 9, "compressed with zstd"), [UNKNOWN]))
     with capture_logs() as said:
         rig.ahead.step()
         rig.ahead.step()

@@ -15,7 +15,7 @@ import tuner.runtime.standby as module
 from streaming.shared.contract import Side, Topics
 from streaming.shared.kafka.clients import READ_ONCE_WAIT_MS
 from streaming.shared.kafka.cluster import ClusterError, Endpoint
-from streaming.shared.kafka.unpacking import RefusedBatch
+from streaming.shared.kafka.unpacking import UnreadableBatch
 from streaming.shared.lease import lease_group
 from streaming.shared.teardown import named_teardown
 from tuner.api.status_store import STANDBY_REASON, StatusStore
@@ -202,7 +202,7 @@ def test_blocking_record_leaves_lease_and_pauses(rig: Rig, monkeypatch: pytest.M
 def test_unreadable_batch_leaves_lease_and_pauses(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_REPAIR_PAUSE_S", PAUSE_S)
     monkeypatch.setattr(module, "consumer", lambda *_, **__: Reader())
-    journal: Any = Journal(UnreadableBatchError(RefusedBatch("rheostat.orders", 0, 3, 5, 0, 9, "compressed with zstd")))
+    journal: Any = Journal(UnreadableBatchError(UnreadableBatch("rheostat.orders", 0, 3, 5, 0, 9, "compressed with zstd")))
     left: list[bool] = []
     assert rig.standby.recover_memory(journal, settings(), Outbox(), None, lambda: left.append(True)) is None
     assert "records 3 to 5 of rheostat.orders, partition 0, are not read: compressed with zstd" in rig.waits_for
@@ -243,7 +243,7 @@ def test_recover_continues_after_records_read_ahead(rig: Rig, monkeypatch: pytes
         {
             "isolation_level": "read_committed",
             "auto_offset_reset": "none",
-            "on_refused": module.log_refused,
+            "on_unreadable_batch": module.log_unreadable_batch,
             "fetch_max_wait_ms": READ_ONCE_WAIT_MS,
         }
     ]

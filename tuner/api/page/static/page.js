@@ -121,7 +121,7 @@ const rheostat = (() => {
           await read(answer.body.pipeThrough(new TextDecoderStream()).getReader());
         } else linked(answer.status === 503 ? "Too many pages are open. This one updates every 10 s." : "The tuner sends no events. The page updates every 10 s.");
       } catch {
-        /* The tuner or the network is away. */
+        /* The tuner or the network does not answer. */
       }
       if (one("#link").textContent === "Live") linked("The tuner does not answer. The page tries again.");
       await new Promise((done) => setTimeout(done, waitMs));

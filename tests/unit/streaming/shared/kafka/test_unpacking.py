@@ -23,10 +23,10 @@ from kafka.record.util import calc_crc32c, encode_varint
 from streaming.shared.kafka.unpacking import (
     BATCH_BYTES_MAX,
     MIB,
-    RefusedBatch,
+    UnreadableBatch,
     _limited,
     limit_unpacking,
-    refused_batches,
+    unreadable_batches,
 )
 
 PARTITION = TopicPartition("telegraf", 3)
@@ -83,9 +83,9 @@ HEADER_KEY_NOT_UTF8 = varint(1) + varint(2) + b"\xff\xfe" + varint(1) + b"x"
 
 def read(
     *batches: bytes, batch_bytes_max: int = BATCH_BYTES_MAX, fetch_bytes_max: int = 1 << 40, check_crcs: bool = True
-) -> tuple[list[tuple[int, bytes]], Sequence[RefusedBatch], int]:
+) -> tuple[list[tuple[int, bytes]], Sequence[UnreadableBatch], int]:
     """Returns offsets and values, refused batches, and the next fetch position."""
-    refused: list[RefusedBatch] = []
+    refused: list[UnreadableBatch] = []
     records = _limited(refused.append, batch_bytes_max, fetch_bytes_max)(
         0, PARTITION, MemoryRecords(b"".join(batches)), check_crcs=check_crcs
     )
@@ -107,7 +107,7 @@ def test_bomb_is_skipped_reported_and_never_unpacked() -> None:
     tracemalloc.stop()
     assert (found, next_offset) == ([(0, b"a"), (2, b"c")], 3)
     assert refused == [
-        RefusedBatch("telegraf", 3, 1, 1, 1_700_000_000_000, len(bomb), "they unpack to more than 32 MiB")
+        UnreadableBatch("telegraf", 3, 1, 1, 1_700_000_000_000, len(bomb), "they unpack to more than 32 MiB")
     ]
     assert peak < 1.5 * BATCH_BYTES_MAX
 
@@ -236,7 +236,7 @@ def test_wrong_checksum_is_an_error_at_each_read() -> None:
 
 
 def test_refused_batches_are_collected_until_the_block_ends() -> None:
-    heard: list[RefusedBatch] = []
+    heard: list[UnreadableBatch] = []
     consumer: Any = SimpleNamespace(_fetcher=SimpleNamespace())
     limit_unpacking(consumer, heard.append)
     bad = labelled(batch(0, b"a"), ZSTD)
@@ -244,7 +244,7 @@ def test_refused_batches_are_collected_until_the_block_ends() -> None:
     def read_one() -> None:
         consumer._fetcher.PartitionRecords(0, PARTITION, MemoryRecords(bad), check_crcs=False).take()
 
-    with refused_batches(consumer) as refused:
+    with unreadable_batches(consumer) as refused:
         read_one()
     assert (len(refused), heard) == (1, [])
     read_one()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from streaming.shared.kafka.unpacking import RefusedBatch
+from streaming.shared.kafka.unpacking import UnreadableBatch
 from tuner.core.operator_orders import Orders, Pause
 from tuner.core.reassignment_plan import PlanEnding, PlanHead, PlanPartition, PlanState
 from tuner.journal.order_records import encode_orders, orders_key
@@ -137,10 +137,10 @@ def test_plan_ending_in_orders_topic_is_ignored(observes: bool, monkeypatch: pyt
 
 
 def test_orders_in_a_refused_batch_are_unread_until_read_anew() -> None:
-    refused: list[RefusedBatch] = []
-    reader = OrdersReader(None, "orders", "c", refused_batches=refused)
+    refused: list[UnreadableBatch] = []
+    reader = OrdersReader(None, "orders", "c", unreadable_batches=refused)
     assert reader.unreadable() is None
-    refused.append(RefusedBatch("orders", 0, 3, 5, 0, 9, "compressed with zstd"))
+    refused.append(UnreadableBatch("orders", 0, 3, 5, 0, 9, "compressed with zstd"))
     assert "records 3 to 5 of orders, partition 0, are not read" in (reader.unreadable() or "")
     reader.begin({0: 6}, {})
     assert reader.unreadable() is None
