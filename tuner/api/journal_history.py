@@ -27,7 +27,9 @@ from tuner.journal.term_entries import BEGIN_TERM, FOLLOW_SETTINGS, SettingsInFo
 _DECISION_MARKS_MAX = 20_000
 _OTHER_MARKS_MAX = 5_000
 _SETTINGS_MAX = 2_000
-_INDEX_MAX = 500_000  # The journal keeps at most four rings of 100,000 entries, and entries that Kafka has not compacted yet.
+_INDEX_MAX = (
+    500_000  # The journal keeps at most four rings of 100,000 entries, and entries that Kafka has not compacted yet.
+)
 _TEXT_BYTES_MAX = 160
 # An event with its outcomes, such as the end of a move, is within so many records around its first one.
 _BEFORE, _AROUND = 1_000, 4_000

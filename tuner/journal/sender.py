@@ -74,7 +74,9 @@ class Sender:
             try:
                 answer.get(timeout=_ACK_S_MAX)
             except KAFKA_ERRORS as error:
-                raise RecordNotAcknowledged(self._explain(error), may_be_recorded=not isinstance(error, _REFUSALS)) from error
+                raise RecordNotAcknowledged(
+                    self._explain(error), may_be_recorded=not isinstance(error, _REFUSALS)
+                ) from error
 
     def close(self) -> None:
         """Closes the producer, in bounded time even if no broker answers. Nothing is sent afterwards."""

@@ -261,8 +261,9 @@ def used_by_tuner(topics: Topics, *, has_signals: bool = True) -> tuple[str, ...
     return (topics.signals, *topics.of_tuner) if has_signals else topics.of_tuner
 
 
-def journal_reader(kafka: KafkaSettings, on_unreadable_batch: OnUnreadableBatch = log_unreadable_batch, **extra: Any) ->
-KafkaConsumer:
+def journal_reader(
+    kafka: KafkaSettings, on_unreadable_batch: OnUnreadableBatch = log_unreadable_batch, **extra: Any
+) -> KafkaConsumer:
     """Returns a consumer that reads committed records of the journal; ``extra`` has further settings of ``KafkaConsumer``."""
     # "read_committed": uncommitted records of a predecessor must be ignored. "none": if the journal ends before the known offset,
     # the consumer raises an error; with Kafka's default it would silently continue at the end.

@@ -164,7 +164,9 @@ def orders_reader(
     """
     unreadable_batches: list[UnreadableBatch] = []
     # "earliest": if the topic was deleted and created again, all its records are new.
-    client = consumer(kafka, "rheostat-tuner-orders", on_unreadable_batch=unreadable_batches.append, auto_offset_reset="earliest")
+    client = consumer(
+        kafka, "rheostat-tuner-orders", on_unreadable_batch=unreadable_batches.append, auto_offset_reset="earliest"
+    )
     cleanups.callback(named_teardown("orders consumer", lambda: client.close(timeout_ms=_CLOSE_MS)))
     journal: tuple[KafkaConsumer, str] | None = None
     if dry_run:

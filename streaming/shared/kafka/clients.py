@@ -191,7 +191,11 @@ def _keep_requests(transactional: KafkaProducer) -> None:
 
 
 def consumer(
-    settings: KafkaSettings, client_id: str, *, on_unreadable_batch: OnUnreadableBatch = log_unreadable_batch, **extra: Any
+    settings: KafkaSettings,
+    client_id: str,
+    *,
+    on_unreadable_batch: OnUnreadableBatch = log_unreadable_batch,
+    **extra: Any,
 ) -> KafkaConsumer:
     """Returns a consumer that does not commit offsets.
 

@@ -127,7 +127,12 @@ class _Batches:
     """``MemoryRecords`` whose batches are unpacked and decoded within limits."""
 
     def __init__(
-        self, records: Any, tp: TopicPartition, on_unreadable_batch: OnUnreadableBatch, batch_bytes_max: int, fetch_bytes_max: int
+        self,
+        records: Any,
+        tp: TopicPartition,
+        on_unreadable_batch: OnUnreadableBatch,
+        batch_bytes_max: int,
+        fetch_bytes_max: int,
     ) -> None:
         self._records = records
         self._tp = tp

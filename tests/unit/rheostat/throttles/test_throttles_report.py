@@ -175,7 +175,8 @@ def test_summary_of_a_cluster_without_throttles() -> None:
     assert summary([]) == "No replication throttle is set in this cluster."
     serving = rows(ThrottleSettings({(1, L): RATE}, moves=(move(),)))
     assert (
-        summary(serving) == "1 throttle setting; each of them serves a move, or a replica that catches up or whose broker is down."
+        summary(serving)
+        == "1 throttle setting; each of them serves a move, or a replica that catches up or whose broker is down."
     )
 
 

@@ -199,8 +199,7 @@ def test_order_that_cannot_be_found_after_the_write_is_unknown(broker: Broker, m
     """Other clients have written more records since than the service reads back."""
     monkeypatch.setattr(broker, "read_recent", lambda *_: [])
     assert give(broker) == (
-        "it is unknown whether the order is in effect, because rheostat.orders does not show it: check `rheostat status` before
-        you "
+        "it is unknown whether the order is in effect, because rheostat.orders does not show it: check `rheostat status` before you "
         "give it again"
     )
 

@@ -202,7 +202,9 @@ def test_blocking_record_leaves_lease_and_pauses(rig: Rig, monkeypatch: pytest.M
 def test_unreadable_batch_leaves_lease_and_pauses(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_REPAIR_PAUSE_S", PAUSE_S)
     monkeypatch.setattr(module, "consumer", lambda *_, **__: Reader())
-    journal: Any = Journal(UnreadableBatchError(UnreadableBatch("rheostat.orders", 0, 3, 5, 0, 9, "compressed with zstd")))
+    journal: Any = Journal(
+        UnreadableBatchError(UnreadableBatch("rheostat.orders", 0, 3, 5, 0, 9, "compressed with zstd"))
+    )
     left: list[bool] = []
     assert rig.standby.recover_memory(journal, settings(), Outbox(), None, lambda: left.append(True)) is None
     assert "records 3 to 5 of rheostat.orders, partition 0, are not read: compressed with zstd" in rig.waits_for
