@@ -4,8 +4,9 @@ The tuner needs current signals. A query that restarts an hour late and reads in
 the live query begins near the end of the topics, in a new checkpoint folder. The skipped time is recorded and worked off in the
 background in chunks, by the same functions on batches instead of a stream.
 
-Every window belongs to exactly one owner: to the live query if it ends after ``whole_from_ms``, otherwise to the chunk that it
-ends in. An owner reads one extra window before its range, so each of its windows is complete, and writes only its own windows:
+Every window has exactly one owner, the live query or a chunk. A window that ends after ``whole_from_ms`` belongs to the live query;
+any other window belongs to the chunk in which the window ends. An owner reads one extra window before its range, so that each of
+its windows is complete, and writes only its own windows:
 
     read       |--- window ---|---------- ends owned ----------|- watermark delay -|
                t0 - window    t0                               t1
@@ -58,7 +59,7 @@ from streaming.shared.kafka.unpacking import UnreadableBatch
 from streaming.sources import Feed, Offsets
 
 _CLIENT = "rheostat-backlog"
-_PEEK_MS = 5000  # Longest wait for the record whose timestamp is read.
+_PEEK_MS = 5000  # Longest wait for a record of which only the timestamp is needed.
 _RETRY_S_MAX = 60.0
 _POLL_S = 0.2
 _FAILURES_MAX = 2  # Failures of one chunk that end the JVM; the second attempt uses the smallest chunk.
@@ -80,7 +81,7 @@ class Chunk:
 class BacklogProgress:
     """Progress of the backlog."""
 
-    records: int  # Records of all stretches: processed, remaining and lost.
+    records: int  # All records of all stretches: processed, remaining and lost records together.
     remaining_records: int
     lost_records: int
 
@@ -95,7 +96,7 @@ class Timeline(Protocol):
     def begin(self) -> Offsets: ...
 
     def at(self, time_ms: int) -> Offsets:
-        """Returns the first offsets that are not before this time; the end offset if there is none."""
+        """Returns, for each partition, the first offset that is not before this time; the end offset if there is none."""
 
     def time_of(self, topic: str, partition: int, offset: int) -> int | None:
         """Returns the timestamp of the record, or of the next record that still exists."""
@@ -205,7 +206,7 @@ def plan_start(
     # The live query owns the windows of about the last window length and watermark delay, and reads one more window before them.
     live_from_ms = _round_down(now_ms - 2 * window_ms - settings.watermark_delay_s * 1000, slide_ms)
     whole_from_ms = live_from_ms + window_ms
-    # The times of the first unread records that the live query would not read.
+    # For each partition: the time of the first unread record that the live query would not read.
     oldest_ms = []
     for first, timeline in zip(unread, timelines, strict=True):
         for topic, partition in _unfinished_partitions(first, timeline.at(live_from_ms)):
@@ -214,7 +215,7 @@ def plan_start(
                 oldest_ms.append(time_ms)
     # Later records may be older than the first unread record, by up to the watermark delay.
     from_ms = max(0, _round_down(min(oldest_ms, default=live_from_ms) - settings.watermark_delay_s * 1000, slide_ms))
-    # If the previous query had not yet passed an older stretch, the two stretches overlap and are joined.
+    # If the previous query had not yet read beyond an older stretch, the two stretches overlap and are joined.
     separate = tuple(stretch for stretch in record.skipped if stretch.to_ms <= from_ms)
     joined = record.skipped[len(separate) :]
     skipped_from_ms = min([from_ms, *(stretch.from_ms for stretch in joined)])

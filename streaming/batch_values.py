@@ -13,7 +13,7 @@ BatchValues = dict[str, Any]
 def batch_values(last: Any) -> BatchValues:
     """Returns the values of one batch report. Times are Kafka's.
 
-    late_rows_dropped     rows behind the watermark.
+    late_rows_dropped     rows older than the watermark.
     refused_not_written   refused records that are not in the rejects topic, because they were too many for the state or too late.
     behind_records        records that the batch left unread.
     """

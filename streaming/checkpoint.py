@@ -37,7 +37,7 @@ class UnknownFormatError(StreamError):
 
 @dataclass(frozen=True, slots=True)
 class MadeWith:
-    """The values that a checkpoint was made with; a query with other values cannot use it. Fields are named like the settings."""
+    """The values with which a checkpoint was made. A query with other values cannot use it. Fields are named like the settings."""
 
     spark: str
     state: str
@@ -49,13 +49,13 @@ class MadeWith:
     kafka_ids: tuple[str, ...] = ()  # Kafka cluster id of each source; empty in records of earlier versions.
 
     def has_same_sources(self, other: MadeWith) -> bool:
-        """Returns whether both have the same sources. Clusters are compared by id, or by address if an id is unknown."""
+        """Returns whether both values have the same sources. Clusters are compared by id, or by address if an id is unknown."""
         if not (self.kafka_ids and other.kafka_ids):
             return self.sources == other.sources
         return self.kafka_ids == other.kafka_ids and _without_address(self) == _without_address(other)
 
 
-_BEFORE_ADDRESS = " from "  # In an entry of ``MadeWith.sources``.
+_BEFORE_ADDRESS = " from "  # The text before the address in an entry of ``MadeWith.sources``.
 
 
 def _without_address(made: MadeWith) -> list[str]:
@@ -74,12 +74,12 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class Failing:
-    """A failed batch of the live query, and the offsets before which the record that may have caused it lies."""
+    """A failed batch of the live query, and the search for the record that may have caused the failure."""
 
     live: str
     batch: int
     times: int  # Consecutive failures, including failures of earlier batches halved in the search.
-    # The record is before one of these offsets. Each entry: source, topic, partition, offset.
+    # The record lies before one of these offsets. Each entry is a source, a topic, a partition and an offset.
     ends: tuple[tuple[int, str, int, int], ...] = ()
 
 
@@ -89,7 +89,7 @@ class FailingChunk:
 
     to_ms: int
     times: int  # Consecutive failures.
-    suspect_from_ms: int  # The record that caused it is not older than this.
+    suspect_from_ms: int  # The record that caused the failures is not older than this time.
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class CheckpointRecord:
     live_from_ms: int | None = (
         None  # Time at which the live query began; None if it began at the position that stream.start says.
     )
-    whole_from_ms: int | None = None  # The live query owns windows that end after this; the backlog owns the others.
+    whole_from_ms: int | None = None  # The live query owns windows that end after this time; the backlog owns older windows.
     skipped: tuple[Skipped, ...] = ()
     skipped_records: int = 0  # Records of all stretches since ``skipped`` was last empty.
     # The part of ``skipped_records`` that retention deleted, or that was in a chunk that was given up.
@@ -142,7 +142,7 @@ def open_record(checkpoint_dir: CheckpointPath, now: MadeWith) -> CheckpointReco
     # A crash interrupted a switch to another live folder.
     for left in [path for path in entries if path.name.startswith(_LIVE) and path.name != record.live]:
         remove_tree(left)
-    if record.made_with != now:  # Another address of the same cluster, or a record without cluster ids.
+    if record.made_with != now:  # The cluster has another address, or the record has no cluster ids.
         record = replace(record, made_with=now)
         write(checkpoint_dir, record)
     return record
@@ -205,7 +205,7 @@ def _failing(body: dict[str, Any] | None) -> Failing | None:
 
 
 def _differences(then: MadeWith, now: MadeWith) -> list[str]:
-    """Returns a text for each value that the checkpoint was made with and that differs now."""
+    """Returns a text for each value that differs now from its value when the checkpoint was made."""
     names = {"spark": "Spark", "state": "what the state keeps"}
     values = [
         (names.get(field.name, f"stream.{field.name}"), getattr(then, field.name), getattr(now, field.name))

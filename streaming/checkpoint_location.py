@@ -11,7 +11,7 @@ from typing import Annotated
 from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 
 _SCHEME = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):/")
-_LOGIN = re.compile(r"[^:]+://[^/@:]*:(?!\d+/).*@")  # Not a port. A secret key may have a slash.
+_LOGIN = re.compile(r"[^:]+://[^/@:]*:(?!\d+/).*@")  # Matches a login but not a port. A secret key in the login may have a slash.
 _URI = re.compile(r"[a-z][a-z0-9+.-]*://[^/\s]+(/[^/\s]+)+")
 
 
@@ -26,7 +26,7 @@ class HadoopFolder:
 
     @property
     def id(self) -> str:
-        """An id of this folder, in the form of the ids that local checkpoints have."""
+        """An id of this folder, in the same form as the id of a local checkpoint."""
         return hashlib.sha256(self.uri.encode()).hexdigest()[:32]
 
 
@@ -44,7 +44,7 @@ def _parse(value: object) -> CheckpointLocation:
     if scheme["scheme"].lower() == "file":
         return Path("/" + value[scheme.end() :].lstrip("/"))
     if _LOGIN.match(value):
-        # The text after ", found " keeps the caller from adding the value.
+        # With ", found …" in this text, the caller does not add the value, which may contain a secret.
         raise ValueError(
             "expected an address without a login, which each log line about the checkpoint would contain, found one with a "
             "password or key: give it in stream.spark_conf or in environment variables"

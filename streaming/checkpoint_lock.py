@@ -3,8 +3,8 @@
     <checkpoint_dir>.lock   the lock, and the checkpoint's id; outside the folder, because an operator may remove the folder to
                             start again
 
-On a Hadoop file system the id is made from the address of the folder. HDFS and Ozone let one client at a time write the lock file.
-Stores of objects, such as S3, have no lock. There only the lease in Kafka keeps two streams of a cluster apart.
+On a Hadoop file system, the id is derived from the address of the folder. HDFS and Ozone let only one client at a time write the
+lock file. Object stores such as S3 have no lock; there, only the lease in Kafka keeps two streams from using the same checkpoint.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from streaming.hadoop_path import HadoopPath
 log = structlog.get_logger("stream")
 
 _JVM_GONE_S_MAX = 20.0  # Longest wait for the end of an earlier JVM.
-# HDFS keeps the lock of a client that is gone for a minute, and needs some seconds to take it away.
+# After a client is gone, HDFS keeps its lock for a minute, and needs some seconds to end the lock.
 _LEASE_GONE_S_MAX = 90.0
 _LEASE_POLL_S = 1.0
 _LEASE_HELD = ("AlreadyBeingCreatedException", "RecoveryInProgressException")
@@ -73,7 +73,7 @@ def locked(checkpoint_dir: CheckpointLocation) -> Iterator[str]:
 
 
 def _read_id(file: TextIO) -> str:
-    """Returns the id in the lock file, and makes it if there is none."""
+    """Returns the id in the lock file. Writes a new id if the file has none."""
     file.seek(0)
     id_ = file.read().strip()
     if not re.fullmatch("[0-9a-f]{32}", id_):
@@ -124,7 +124,7 @@ def locked_by_jvm(
 
 @contextmanager
 def _locked_by_lease(folder: HadoopPath, wait_s: float, stop: threading.Event) -> Iterator[None]:
-    """Makes the folder, and keeps its lock file open for writing, which the file system allows to one client at a time.
+    """Creates the folder, and keeps its lock file open for writing. The file system allows only one client at a time to write.
 
     Args:
         stop: as in ``locked_by_jvm``.

@@ -1,7 +1,7 @@
 """Lowers the priority of the JVM's optimizing compiler (C2) so that it does not slow down Spark's start.
 
-C2 spends seconds of CPU time on code that pays off after a minute, and on two cores C2 competes with Spark's start. At the lowest
-priority C2 uses idle CPU time only: little while Spark starts, much between two batches.
+C2 spends seconds of CPU time on code that makes Spark faster only after a minute. On two cores, C2 competes with Spark's start. At
+the lowest priority, C2 uses only idle CPU time: little while Spark starts, much between two batches.
 
 Only Linux has per-thread priorities. Elsewhere, and where the change is refused, nothing changes.
 """
@@ -49,7 +49,7 @@ def _children() -> set[int]:
 
 
 def _lower_priority(pid: int) -> bool:
-    """Lowers the priority of the process's compiler threads. Returns whether the process has any (False if it has ended)."""
+    """Lowers the priority of the process's compiler threads. Returns False if it has no such threads, or if it has ended."""
     has_compiler_threads = False
     with suppress(OSError):
         for thread in Path(f"/proc/{pid}/task").iterdir():

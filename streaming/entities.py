@@ -1,7 +1,7 @@
-"""Scrapes in, entity rows out: reduces each scrape to a few small rows before any state.
+"""Turns scrapes into entity rows: reduces each scrape to a few small rows before the rows enter Spark's state.
 
-State is the main cost of a stream processor. A scrape has dozens of samples or thousands of partitions; a signal needs two short
-arrays per entity. So sample names are resolved here once (kernel/Fold.java).
+State is the main cost of a stream processor. A scrape has dozens of samples, or samples of thousands of partitions. A signal needs
+only two short arrays per entity. So this stage resolves sample names once, into positions of these arrays (kernel/Fold.java).
 
 Vocabulary:
     entity    the subject of a signal, keyed by ``cluster, kind, node, part``: a broker, a controller, one side of a broker
@@ -11,7 +11,7 @@ Vocabulary:
               because a second query for rejects would parse the topic a second time.
     slot      the part of a refused record's entity. Each partition has a fixed number of slots, which bounds the state.
     at_ms     Kafka's timestamp of the record; windows and watermark use it. All other clocks may be wrong.
-    own_ms    the sender's clock; rates use it, because its error cancels out.
+    own_ms    the sender's clock; rates use it, because a constant error of the clock cancels out in a difference.
     ts        the time in the signal: the sender's if it agrees with Kafka's, otherwise Kafka's.
     every_ms  the source's scrape interval; it decides how long a gauge is valid.
     whole     a format that brings a whole scrape in one record. Other formats bring one metric per record; ``signals`` joins them

@@ -22,8 +22,8 @@ from streaming.sources import Feed
 _SPARK_VERSION = version("pyspark")
 _SHOWN_CHARS_MAX = 300  # Longest quote of a Spark message, which may contain a whole plan.
 
-# Texts of TokenLogin.java, of ``sources.kafka_options`` and of rheostat's own Kafka clients. The next token or ticket, or a
-# corrected file, heals the stream.
+# Texts of TokenLogin.java, of ``sources.kafka_options`` and of rheostat's own Kafka clients. The failure ends with the next
+# token or ticket, or with a corrected file.
 _NO_TOKEN = ("the token file ", "the token in ", "cannot log in at ", "LoginError: ")
 
 _UNREACHABLE = (
@@ -75,7 +75,7 @@ _NO_MASTER = ("All masters are unresponsive", "stopped SparkContext", "SparkCont
 _THREADS = ("unable to create native thread", "unable to create new native thread")
 _FILES = ("Too many open files",)
 _MACHINE = (*storage.FULL, *storage.READ_ONLY, *storage.DENIED, *_NATIVE, *_THREADS, *_FILES)
-# Of a Hadoop file system that does not answer, or refuses to write: HDFS, then S3.
+# Texts of a Hadoop file system that does not answer or refuses to write: first HDFS, then S3.
 _FILE_SYSTEM = ("wiki.apache.org/hadoop", "SafeModeException", "could only be written to", "Service: S3", "s3a://")
 _CHECKPOINT = ("STATE_STORE", "STATEFUL_OPERATOR", "StateSchema", "STREAMING_CHECKPOINT", "CheckpointMetadata")
 
@@ -112,7 +112,7 @@ def is_unreachable(report: str) -> bool:
 def may_heal(report: str, connections: Iterable[KafkaSettings]) -> bool:
     """Returns whether a query that has run died of a cause that may end by itself.
 
-    Such causes are: Kafka was unreachable, a token had expired, or Kerberos gave no ticket.
+    There are three such causes: Kafka was unreachable, a token had expired, or Kerberos gave no ticket.
 
     Args:
         connections: the connections of the query.
@@ -122,7 +122,7 @@ def may_heal(report: str, connections: Iterable[KafkaSettings]) -> bool:
 
 
 def may_be_caused_by_record(report: str) -> bool:
-    """Returns whether a record may have killed the query, that is, no cause in its environment is known."""
+    """Returns whether a record may have ended the query: True if no other cause is known."""
     return not _mentions(report, (*_UNREACHABLE, *_ACCESS_DENIED, *_KERBEROS, *_MISSING, *_CHECKPOINT, *_MACHINE))
 
 
@@ -130,7 +130,7 @@ def explain_start_failure(error: Exception, last_words: str, settings: StreamSet
     """Returns the message for a JVM or Spark session that does not start.
 
     Args:
-        last_words: what the JVM printed.
+        last_words: the last lines that the JVM printed.
     """
     report = f"{last_words}\n{error}"
     machine_cause = _machine_cause(report, settings) or _java_cause(report, settings)

@@ -99,8 +99,8 @@ class HadoopPath:
     def write_atomically(self, text: str) -> None:
         """Replaces the text of this file in one step, so that no reader ever sees a part of it, not even after a crash.
 
-        A store of objects shows a file only when it is complete, so the text is written in place. Other file systems show a file
-        while it is written, but rename in one step, so the text is written to a draft beside it.
+        An object store shows a file only when the file is complete, so the text is written in place. Other file systems show a file
+        while it is written, but rename a file in one step, so the text is first written to a draft beside the file.
         """
         with self._errors():
             if self._files.hasPathCapability(self._path, _ABORTABLE):
@@ -119,7 +119,7 @@ class HadoopPath:
             self._files.delete(self._path, True)
 
     def has_leases(self) -> bool:
-        """Returns whether the file system lets only one client write a file, and notices if that client is gone."""
+        """Returns whether the file system lets only one client write a file, and ends that right if the client is gone."""
         with self._errors():
             return bool(self._files.hasPathCapability(self._path, _LEASES))
 

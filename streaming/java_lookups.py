@@ -1,7 +1,8 @@
 """Caches PySpark's look-ups of Java functions, which makes building the pipeline faster.
 
-PySpark asks the JVM for ``functions`` and ``functions.when`` in every call: two round trips besides the one that creates the
-expression. Building the pipeline creates thousands of expressions, and the start waits for it.
+To create an expression with ``functions.when``, PySpark first asks the JVM for ``functions`` and then for its member ``when``.
+These are two round trips besides the round trip that creates the expression. The pipeline has thousands of expressions, and the
+start of the stream waits until they are created.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ _READ_S_MAX = 2.0
 class JavaLine:
     """One log event of Spark, or one line of the JVM itself."""
 
-    level: str  # As Log4j names it; INFO for the JVM's own words.
+    level: str  # Log4j's name of the level; INFO for a line of the JVM itself.
     logger: str
     message: str
     stack: str = ""
@@ -54,7 +54,7 @@ class JavaOutput:
         self._on_line = on_line
         self._kept: deque[str] = deque(maxlen=_KEPT)
         reading, self._writing = os.pipe()
-        self._is_open = True  # Whether this process has its writing end open.
+        self._is_open = True  # Whether this process has the writing end of the pipe open.
         self._thread = threading.Thread(target=self._read, args=(reading,), name="java-output", daemon=True)
         self._thread.start()
 
@@ -64,7 +64,7 @@ class JavaOutput:
         return {"stdout": self._writing, "stderr": self._writing}
 
     def close_writing_end(self) -> None:
-        """Closes this process's writing end, so that reading ends with the JVM. A second call does nothing."""
+        """Closes this process's writing end of the pipe, so that reading ends when the JVM ends. A second call does nothing."""
         if self._is_open:
             self._is_open = False
             os.close(self._writing)

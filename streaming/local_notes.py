@@ -1,4 +1,4 @@
-"""Notes about the end of the JVM, on the local disk: without the JVM the stream cannot write to a Hadoop file system.
+"""Notes about the end of the JVM, on the local disk, because without the JVM the stream cannot write to a Hadoop file system.
 
     failed-batch          the unfinished batch has ended the JVM
     failing-chunk.json    the chunk of the backlog that has ended the JVM
@@ -42,7 +42,7 @@ def notes_folder(location: CheckpointLocation) -> Path:
 
 
 def _lasting_folder() -> Path:
-    """Returns the folder in the variable RHEOSTAT_STATE_DIR, or that of temporary files if this process cannot write there.
+    """Returns the folder in RHEOSTAT_STATE_DIR; the folder for temporary files if this process cannot write to the first.
 
     A service of systemd with PrivateTmp loses its temporary files at each restart.
     """

@@ -1,10 +1,10 @@
 """A small HTTP server for the metrics and the health of collector, stream and learn.
 
 /healthz     200 while the work of the process goes on, else 503 and why
-/readyz      200 once the process does what it is there for, else 503: "starting", or why the work has stopped
+/readyz      200 once the process does its work, else 503: "starting", or why the work has stopped
 other paths  the metrics page
 
-The first two need no token, because the health checks of a container platform send none. They show no names of hosts.
+/healthz and /readyz need no token, because the health checks of a container platform send none. They show no names of hosts.
 
 Other machines may reach the server, so they need a token, and their use of resources is bounded: connections in total and per
 address, and the time of each connection. Some connections are reserved for this machine.
@@ -34,7 +34,7 @@ from streaming.shared.thread_watch import VitalThread
 log = structlog.get_logger("metrics")
 
 STOP_S_MAX = 5.0
-CONNECTION_S_MAX = 10.0  # From its first byte to the end of the answer; a scrape takes milliseconds.
+CONNECTION_S_MAX = 10.0  # Maximum time of a connection, from its first byte to the end of the answer. A scrape takes milliseconds.
 CONNECTIONS = SlotLimits(total_max=32, network_max=24, per_address_max=6)
 _LOG_INTERVAL_S = 60.0  # Remote clients can cause errors; a line for each could fill the disk.
 
@@ -61,7 +61,7 @@ def serve(
 
     Args:
         token: bearer token that other machines must send for the metrics; this machine needs none.
-        heartbeat: of the work of this process; None if there are no health checks.
+        heartbeat: the heartbeat of this process's work, for the health checks; None if there are no health checks.
 
     Raises:
         OSError: the server cannot listen on the address.

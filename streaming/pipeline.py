@@ -50,10 +50,11 @@ DEFAULT_SOURCE_SKEW_S = 120  # The default of stream.backfill_after_s.
 CLIENT = "rheostat-stream"
 # Counters in Spark's batch report: refused records, and refused records that were written to the rejects topic.
 REFUSED, WRITTEN = "refused", "refused_written"
-# Slots for refused records in the state: of all partitions, and at least of one. Each slot takes 1.4 KB, or twice that while two
-# spans overlap, which fits a heap of 1 GiB.
+# Slots for refused records in the state: for all partitions together, and the least for one partition. Each slot takes 1.4 KB, or
+# twice as much while two spans overlap, which fits a heap of 1 GiB.
 REJECT_SLOTS, REJECT_SLOTS_MIN = 20_000, 500
-# For all workers together. With the query and Spark itself this is less than the supervisor waits before it kills the stream.
+# Time for all workers together to stop. With the times for the query and for Spark, it is less than the time after which the
+# supervisor kills the stream.
 WORKERS_STOP_S_MAX = 8.0
 _WARM_UP_POLL_S, _WARM_UP_MS_MAX = 0.2, 60_000  # Without scrapes in the topic there is no batch to wait for.
 STOP_S_MAX = 1.5  # Longest wait for a pause between batches; without a pause the query is interrupted.
@@ -81,9 +82,10 @@ def build(
     """Returns output records (key, value, topic) for the raw records (``formats.common.RAW``) of all sources.
 
     Args:
-        source_skew_s: how far the event times of two sources may be apart in one batch. After an outage a small source catches up
-            in one batch and a large source in twenty, and the records of the large source must not count as late. One watermark
-            per source is no alternative: Spark uses the lowest of them, so all state would be kept while one source is silent.
+        source_skew_s: how far the event times of two sources may be apart in one batch. After an outage, a small source catches up
+            in one batch and a large source in twenty batches, but the records of the large source must not count as late. One
+            watermark per source is no alternative: Spark uses the lowest watermark, so it would keep all state while one source is
+            silent.
     """
     extra_delay_s = _extra_delay_s(inputs, source_skew_s)
     rows = [
@@ -135,7 +137,7 @@ def reject_slots(records_max: int, partitions: int) -> int:
     partition has only a small part of a batch, so it gets fewer slots.
 
     Args:
-        records_max: most records of the source in one batch.
+        records_max: maximum number of records of the source in one batch.
         partitions: number of partitions of all sources.
     """
     return min(records_max, max(REJECT_SLOTS_MIN, REJECT_SLOTS // partitions))
@@ -198,7 +200,7 @@ def start(
         feeds: the sources, from ``sources.feeds``.
         on_backlog: called in another thread after each chunk.
         on_backlog_failure: called in another thread when a chunk fails and will be retried.
-        on_reject: called for records that are skipped because they end the query, and while they are looked for.
+        on_reject: called for records that are skipped because they end the query, and while the search for such records runs.
         follows_another: another stream has written signals since this checkpoint was last used; the query continues after them.
 
     Raises:
@@ -265,7 +267,7 @@ def _planned(
 
     Args:
         known: the record of the checkpoint as it is stored.
-        record: the same, or the record of a stream that follows another one.
+        record: ``known``, or the record with which this stream continues after another stream.
 
     Returns:
         The stored record, the number of unread records by feed, and the number of partitions of all feeds.
@@ -342,7 +344,7 @@ def _live_frames(
     """Returns the raw records of each feed as a stream, with the input that they belong to.
 
     Args:
-        shares: most records of a batch, by feed.
+        shares: maximum number of records in one batch, by feed.
         start: ``stream.start``, or epoch ms of the first record.
         partitions: number of partitions of all feeds.
     """
@@ -380,7 +382,7 @@ def _history_worker(
     """Returns the worker that makes the history; it is not started yet.
 
     Args:
-        alone: held during each job.
+        alone: a lock that the worker holds during each job.
     """
     maker = HistoryMaker(
         lambda: open_signal_log(spark, kafka, topics), topics.history, alone=alone, on_job=on_history.job

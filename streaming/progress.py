@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 
 class Query(Protocol):
-    """The part of Spark's query that has its progress reports: the newest one, and the recent ones, oldest first."""
+    """The part of Spark's query that has its progress reports: the newest report, and the recent reports, the oldest first."""
 
     @property
     def lastProgress(self) -> Mapping[str, Any] | None: ...  # noqa: N802 - Spark's name for it.
@@ -22,7 +22,7 @@ class Reports:
     """Returns each batch report of a query once, so that counters cover every batch.
 
     Several batches can end between two calls. Spark's whole list of reports (about 100 kB of JSON) is read only if the newest
-    report is not that of the next batch.
+    report does not belong to the next batch.
     """
 
     def __init__(self) -> None:

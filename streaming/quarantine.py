@@ -5,8 +5,8 @@ the failed batch in the checkpoint. From the batch's second failure on, each sta
 record. That record is skipped, together with the rest of its Kafka batch if the Kafka batch is compressed, because its records
 cannot be read separately. Other records are not lost: a half that does not fail is finished in order.
 
-Only failures that a record can cause are counted (``failure_causes.may_be_caused_by_record``), never an absent Kafka or a killed
-process.
+Only failures that a record can cause are counted (``failure_causes.may_be_caused_by_record``). An unreachable Kafka or a killed
+process does not count.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ FAILURES_MIN = 2
 REASON = "the record ended the stream whenever it was read, and is left out"
 _CLIENT = "rheostat-quarantine"
 _READ_MS, _SEND_S, _CLOSE_S = 8000, 10.0, 5.0
-_CLOCK_SKEW_MS = 60_000  # Between this host, and the brokers and the other host.
+_CLOCK_SKEW_MS = 60_000  # Largest assumed difference between the clocks of this host, the other stream's host and the brokers.
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +81,8 @@ def note_failure(checkpoint_dir: CheckpointPath) -> None:
     times = 0
     # Failures of an earlier live query, in another folder of Spark's files, say nothing about this one.
     if failing is not None and failing.live == record.live:
-        # Suspects are halved, and the first half runs as a batch of its own. If it succeeded, the record is in this batch, the
-        # second half, and the earlier failures still count.
+        # Suspects are halved, and the first half runs as a batch of its own. If the first half succeeded, this batch is the second
+        # half: it contains the record, and the earlier failures still count.
         is_second_half = failing.times >= FAILURES_MIN and failing.batch == batch.number - 1
         if is_second_half or failing.batch == batch.number:
             times, batch = failing.times, _suspects(batch, failing)
@@ -91,10 +91,10 @@ def note_failure(checkpoint_dir: CheckpointPath) -> None:
 
 
 def must_repeat(checkpoint_dir: CheckpointPath, record: CheckpointRecord, newest_end_ms: int) -> bool:
-    """Returns whether a stream that follows another one must repeat its own failed batch all the same.
+    """Returns whether a stream that follows another stream must nevertheless repeat its own failed batch.
 
-    A record that ends Spark's JVM ends the streams of all hosts in turn, and each finds it only if it continues its own search. If
-    the signals have windows that end after the failed batch began, another stream has read past its records.
+    A record that ends Spark's JVM ends the streams of all hosts in turn. Each stream finds the record only if it continues its own
+    search. If the signals topic has windows that end after the failed batch began, another stream has read beyond that batch.
 
     Args:
         newest_end_ms: end of the newest window in the signals topic.
@@ -174,9 +174,9 @@ def halved(batch: BegunBatch) -> BegunBatch:
 
 
 def _suspects(batch: BegunBatch, failing: Failing) -> BegunBatch:
-    """Returns the part of the batch that the failed batch had as well; the whole batch if they share nothing.
+    """Returns the part of the batch that the failed batch had as well; the whole batch if the two batches share no record.
 
-    A partition that the failed batch had not read cannot hold the record: its slice becomes empty.
+    The slice of a partition that the failed batch had not read becomes empty, because that partition cannot hold the record.
     """
     ends = {(source, topic, partition): end_ for source, topic, partition, end_ in failing.ends}
     slices = [replace(s, end=min(s.end, ends.get((s.source, s.topic, s.partition), s.start))) for s in batch.slices]

@@ -3,7 +3,7 @@
 A query that dies because Kafka is unreachable, or because an access token has expired, is restarted here, from its checkpoint and
 in the same session. Each restart is reported, so a long outage is logged every half minute. A query is not restarted if Kafka was
 never reachable in this process, because then the address is most likely wrong. Any other death of a query ends ``run``, and the
-caller decides whether to start again. A stream that takes over, and cannot read where the other stream stopped, tries again in the
+caller decides whether to start again. A stream that takes over, but cannot read where the other stream stopped, tries again in the
 same way.
 
 Of all streams of a cluster, the stream with the lease runs its query. A standby has its Spark session, and has run the query once
@@ -61,8 +61,8 @@ log = structlog.get_logger("stream")
 POLL_S = 1
 _ON_STANDBY = "on standby: another stream has the lease"
 _WAITS = "waits for an answer of its group"
-# Number of progress reports that Spark keeps. All are read at once if batches end faster than they are polled; at most a few end
-# within a second.
+# Number of progress reports that Spark keeps. If several batches end between two polls, all their reports are read at once; at most
+# a few batches end within a second.
 _REPORTS_KEPT = 32
 _NOT_RECORDED = "the failed batch cannot be recorded, so a record that ends the stream is not searched for"
 EXECUTOR_S_MAX = 120.0  # Longest wait for an executor of a cluster.
@@ -209,7 +209,7 @@ def _run_query(
     except (PySparkException, Py4JError, kafka.errors.KafkaError, ClusterError) as error:
         report = f"{type(error).__name__}: {first_line(error)}\n{error}"
         cause = explain_death(report, parts.kafka, parts.topics, settings, parts.feeds)
-        # A stream that follows another one knows of it from Kafka.
+        # A stream that follows another stream has read that from Kafka, so the address is right.
         is_address_right = monitor.reached.is_set() or follows_another
         if is_address_right and may_heal(report, (parts.kafka, *(feed.kafka for feed in parts.feeds))):
             listener.restart(cause, monitor.wait_s)
@@ -253,7 +253,7 @@ def _start_spark(
     """Returns a session.
 
     Raises:
-        StreamError: it does not start.
+        StreamError: the session does not start.
     """
     try:
         spark = spark_session(jars, options, output)

@@ -1,8 +1,9 @@
-"""Finds where a stream continues that follows another stream: at the newest windows in the signals topic.
+"""Finds where a stream continues after another stream: at the newest windows in the signals topic.
 
-A stream that gets the lease after another stream has no use for its own checkpoint: the signals since then are made already. So it
-begins in a new live folder, early enough that its first windows are complete, and writes the windows that its predecessor may have
-left unfinished again. Such a signal has the key of the earlier one, and readers take the last record of a key.
+A stream that gets the lease after another stream does not continue from its own checkpoint, because the other stream has already
+written the signals since then. It begins in a new live folder, early enough that its first windows are complete. It writes again
+the windows that the other stream may have left unfinished. A signal that is written again has the same key as the earlier
+signal, and readers use the last record of a key.
 
     signals topic   ... |---- windows of the predecessor ----| newest end
     read                |------- window -------|
@@ -28,7 +29,7 @@ from streaming.shared.kafka.unpacking import UnreadableBatch
 from streaming.signals import WindowShape
 
 _CLIENT = "rheostat-stream-seam"
-_RECORDS = 500  # Of each partition, from its end.
+_RECORDS = 500  # Number of records that are read at the end of each partition.
 _WRITTEN_AGAIN = "signals of another stream may be written again: the newest window in the signals topic is not known"
 
 log = structlog.get_logger("stream")
@@ -37,7 +38,9 @@ log = structlog.get_logger("stream")
 def newest_window_end_ms(kafka_: KafkaSettings, topic: str, slide_s: int) -> int | None:
     """Returns the end of the newest window in the signals topic; None if the topic has no readable signal.
 
-    It logs why the end is not known, or too old: a missing right, or a codec in which Spark writes and kafka-python does not read.
+    Logs a warning if the end is not known or may be too old: a right is missing, or Spark writes with a codec that kafka-python
+        does
+    not read.
 
     Raises:
         kafka.errors.KafkaError: Kafka does not answer, or is silent before the end of the topic.
@@ -57,8 +60,8 @@ def newest_window_end_ms(kafka_: KafkaSettings, topic: str, slide_s: int) -> int
 def newest_end_ms(records: Iterable[Any], slide_ms: int) -> int | None:
     """Returns the newest window end in the keys of these records; None if there is none.
 
-    A window of a false clock may end in the future, and would keep the stream silent until then. So an end counts at most as one
-    slide after its record was written.
+    Because of a wrong clock, a window may end in the future, and the stream would write nothing until then. So the end of a window
+    counts as at most one slide after the time at which its record was written.
     """
     ends_ms = []
     for record in records:
@@ -74,7 +77,7 @@ def following(
     """Returns the checkpoint record of a stream that continues after a window of another stream, in a new live folder.
 
     Args:
-        extra_delay_s: how much longer than the watermark delay a record may take that still counts.
+        extra_delay_s: how long after the watermark delay a late record still counts.
     """
     slide_ms, delay_ms = shape.slide_s * 1000, (shape.watermark_delay_s + extra_delay_s) * 1000
     whole_from_ms = newest_end_ms - newest_end_ms % slide_ms - slide_ms - delay_ms

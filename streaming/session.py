@@ -101,7 +101,7 @@ _COMMON_SETTINGS = {
     "spark.sql.ui.explainMode": "simple",
     # Two thirds of the calls that build the pipeline would only record which Python line created each expression.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
-    # Spark would generate code for every batch and task, in vain: the work is in the kernel and in lambdas, which cannot use it.
+    # Spark would generate code for every batch and task without any use, because the work is in the kernel and in lambdas.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     # A set is looked up by hash; a list of a hundred sample names is compared one by one for every sample.
@@ -117,7 +117,7 @@ _COMMON_SETTINGS = {
     "spark.sql.optimizer.excludedRules": ",".join(
         f"org.apache.spark.sql.catalyst.optimizer.{rule}" for rule in _IDLE_RULES
     ),
-    # A scrape that has a sample twice must not end the query.
+    # A scrape that contains the same sample twice must not end the query.
     "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
 }
 
@@ -128,7 +128,7 @@ _LOCAL_CHECKPOINT = {
         f"{_STREAMING}.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
 }
-# Hadoop's clients would try for many minutes to reach a file system that does not answer, one of S3 for 15 minutes.
+# By default, Hadoop's clients try for many minutes to reach a file system that does not answer: S3's client for 15 minutes.
 _REMOTE_CHECKPOINT = {
     "spark.hadoop.ipc.client.connect.timeout": "5000",
     "spark.hadoop.ipc.client.connect.max.retries.on.timeouts": "3",
@@ -202,9 +202,9 @@ def spark_session(jars: Sequence[Path], options: SparkOptions, output: JavaOutpu
         output: reads the output of the JVM; without it the output is dropped.
     """
     if options.driver_host == "127.0.0.1":
-        # Otherwise Spark warns that the host name is a loopback address, whatever spark.driver.host is.
+        # Without this variable, Spark warns that the host name is a loopback address, even if spark.driver.host is set.
         os.environ.setdefault("SPARK_LOCAL_IP", options.driver_host)
-    # For the short-lived JVM that computes the command line of the session's JVM.
+    # Options of the short-lived JVM that computes the command line of the session's JVM.
     os.environ.setdefault("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
     of_checkpoint = _LOCAL_CHECKPOINT if options.is_checkpoint_local else _REMOTE_CHECKPOINT
     own = _session_settings(jars, options) | _COMMON_SETTINGS | of_checkpoint | kernel.SETTINGS
@@ -327,7 +327,7 @@ def _fixed_java_options(options: SparkOptions) -> tuple[str, ...]:
         "-Xss8m",
         # Batches produce much garbage; a single collector thread would stop all cores for twice as long.
         "-XX:+UseParallelGC",
-        # The default is one per core of the machine, which other processes need too.
+        # By default, there is one thread per core of the machine, but other processes need the cores too.
         f"-XX:ParallelGCThreads={options.cores}",
         *_COMPILERS[options.compiler],
         "-Duser.timezone=UTC",

@@ -10,8 +10,8 @@ from streaming.shared.contract import MUTATION_REFUSED_FROM_VERSION, Metric
 
 SMOOTHED = "_smoothed"  # Suffix of a mean rate from Cruise Control's reporter; used only if a broker has no counter.
 
-# Field → sample name and labels. Labels "": the sample without labels; a tuple: the sum over these; None means the sum over all
-# labels, or the largest value of a gauge.
+# Field → sample name and labels. There are three kinds of labels: "" selects the sample without labels; a tuple selects the sum
+# over the labels in the tuple; None selects the sum over all labels or, for a gauge, the largest value.
 Labels = str | tuple[str, ...] | None
 FieldSamples = dict[str, tuple[str, Labels]]
 

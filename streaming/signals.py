@@ -1,8 +1,8 @@
-"""Entity rows in, output records out, through the pipeline's one stateful operator.
+"""Turns entity rows into output records, through the pipeline's only stateful operator.
 
-Every measurement uses the last window of an entity's rows. The state keeps rows in spans twice as long as a window, and one span
-begins with every window, so each window lies whole in one span. A row is therefore stored twice; Spark's sliding windows would
-store it six times. The trend of lags over five minutes needs no longer state, because scrapes bring earlier sums
+Every measurement uses one window of an entity's rows. The state keeps rows in spans. A span is twice as long as a window, and a new
+span begins every window length, so each window lies completely in one span. Each row is therefore stored twice; Spark's sliding
+windows would store it six times. The trend of lags over five minutes needs no longer spans, because scrapes contain earlier sums
 (streaming/collector/lag_history.py).
 
 Vocabulary:

@@ -83,7 +83,7 @@ def kafka_options(kafka: KafkaSettings) -> dict[str, str]:
 
     Raises:
         StreamError: a certificate or key file cannot be used.
-        Unreachable: the password's file cannot be read, or there is no token. A later try may succeed.
+        Unreachable: the file with the password cannot be read, or there is no token. A later attempt may succeed.
     """
     try:
         return {f"kafka.{name}": value for name, value in kafka.for_java().items()}

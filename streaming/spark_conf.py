@@ -1,4 +1,4 @@
-"""Checks the operator's own Spark settings (``stream.spark_conf``), and adds them to those of rheostat."""
+"""Checks the operator's own Spark settings (``stream.spark_conf``), and adds them to rheostat's settings."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import os
 import re
 from collections.abc import Mapping
 
-# Lists, to which the operator's value is appended.
+# Settings that are lists: the operator's value is appended to rheostat's value, with this separator.
 _JOINED_BY = {
     "spark.jars": ",",
     "spark.driver.extraClassPath": os.pathsep,
     "spark.driver.extraJavaOptions": " ",
     "spark.executor.extraJavaOptions": " ",
 }
-# Settings of rheostat with the same effect.
+# Spark settings that the operator must not set, and the setting of rheostat that has the same effect.
 _INSTEAD = {
     "spark.master": "stream.master",
     "spark.cores.max": "stream.cores",
@@ -24,11 +24,12 @@ _INSTEAD = {
     "spark.driver.host": "stream.driver_host",
     "spark.local.dir": "the environment variable TMPDIR",
 }
-# How signals are computed. With other values they would be wrong, or the checkpoint would not fit.
+# Spark settings with which rheostat controls the computation of signals. With other values, signals would be wrong, or the
+# checkpoint would not fit.
 _OWN = re.compile(r"spark\.(sql|scheduler)\.")
 # The operator's settings that take effect only when the JVM is started.
 _FOR_LAUNCHER = ("spark.driver.", "spark.jars", "spark.kerberos.")
-# As Spark's own ``spark.redaction.regex``, and the keys of Hadoop's file systems (``fs.azure.account.key.…``).
+# The names of Spark's own ``spark.redaction.regex``, and the keys of Hadoop's file systems (``fs.azure.account.key.…``).
 SECRET_NAME = re.compile(r"secret|password|token|access[.]?key|(account|private|encryption)[.]?key\b", re.IGNORECASE)
 # An option of Java inside a value, such as ``-Djavax.net.ssl.keyStorePassword=…``.
 _SECRET_VALUE = re.compile(r"(password|secret)=", re.IGNORECASE)
@@ -53,7 +54,7 @@ def check_spark_conf(conf: Mapping[str, str]) -> None:
 
 
 def with_spark_conf(settings: Mapping[str, str], conf: Mapping[str, str]) -> dict[str, str]:
-    """Returns the settings of a session with those of the operator, which take precedence; lists are joined."""
+    """Returns a session's settings, joined with the operator's settings. The operator's take precedence; lists are joined."""
     merged = dict(settings)
     for name, value in conf.items():
         separator = _JOINED_BY.get(name)
@@ -62,19 +63,20 @@ def with_spark_conf(settings: Mapping[str, str], conf: Mapping[str, str]) -> dic
 
 
 def launcher_settings(settings: Mapping[str, str], conf: Mapping[str, str]) -> dict[str, str]:
-    """Returns the settings that stand on the command line of the JVM, which every user of this machine can read.
+    """Returns the settings for the command line of the JVM, which every user of this machine can read.
 
-    Those of the operator may be secrets. So PySpark passes them over its private connection to the JVM, before Spark starts there.
+    The operator's settings may be secrets. So they are left out, unless they take effect only when the JVM starts. PySpark passes
+    the left-out settings over its private connection to the JVM, before Spark starts there.
 
     Args:
-        settings: those of the session, as ``with_spark_conf`` returns them.
-        conf: those of the operator.
+        settings: the session's settings, as ``with_spark_conf`` returns them.
+        conf: the operator's settings.
     """
     return {name: value for name, value in settings.items() if name not in conf or name.startswith(_FOR_LAUNCHER)}
 
 
 def hide_secrets(conf: Mapping[str, str]) -> dict[str, str]:
-    """Returns the settings for display: without the values that are or contain a secret."""
+    """Returns the settings for display, without values that are or contain a secret."""
     return {
         name: _HIDDEN if SECRET_NAME.search(name) or _SECRET_VALUE.search(value) else value
         for name, value in conf.items()

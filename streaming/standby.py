@@ -22,8 +22,8 @@ from streaming.shared.kafka.cluster import ClusterError
 
 log = structlog.get_logger("stream")
 
-# Without another stream the lease comes sooner, as Kafka answers the first member of a group after 3 s by default. A warm-up would
-# delay the first signals.
+# If there is no other stream, this stream gets the lease sooner: Kafka answers the first member of a group after 3 s by default. In
+# this case a warm-up would only delay the first signals.
 WARM_UP_AFTER_S = 4.0
 _POLL_S = 0.1
 
@@ -59,7 +59,7 @@ class StreamStandby:
         Args:
             warm_up: runs the query once without output; ends early when its argument returns true.
             on_change: called with True when the stream has the lease, and with False when it becomes a standby.
-            on_wait: called again and again while the stream waits, with whether its session is warm.
+            on_wait: called again and again while the stream waits. Its argument tells whether the session is warm.
         """
         self._lease = lease
         self._stop = stop

@@ -1,7 +1,7 @@
 """Checks the folders that the stream writes to, and explains what is wrong with them and what to do.
 
-A full disk, a folder of another user or a read-only file system ends Spark with pages of Java stacks that do not name this cause.
-rheostat can check the folders itself, before a start and after a death.
+A full disk, a folder of another user or a read-only file system ends Spark with pages of Java stacks that do not name the cause.
+rheostat therefore checks the folders itself, before the start of Spark and after its death.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from streaming.errors import StreamError
 from streaming.settings import StreamSettings
 
 MB = 1_000_000
-START_BYTES_MIN = 32 * MB  # The first batches of a small cluster fill less.
-FREE_BYTES_ADVISED = 256 * MB  # State and logs of a thousand brokers: 100 batches of changes and ten snapshots.
+START_BYTES_MIN = 32 * MB  # The first batches of a small cluster need less.
+FREE_BYTES_ADVISED = 256 * MB  # Enough for state and logs of a thousand brokers: 100 batches of changes and ten snapshots.
 FULL = ("No space left on device", "Disk quota exceeded")
 READ_ONLY = ("Read-only file system",)
 DENIED = ("Permission denied", "AccessControlException", "AccessDeniedException", "Operation not permitted")
@@ -90,11 +90,11 @@ def folders(settings: StreamSettings) -> list[StorageFolder]:
 
 
 def folder_fault(folder: StorageFolder, free_bytes_min: int = START_BYTES_MIN) -> str | None:
-    """Returns why the stream cannot write to a folder, with the remedy; None if it can."""
+    """Returns why the stream cannot write to a folder, with the remedy; None if the stream can write."""
     existing = folder.existing
     subject, remedy = _capitalised(str(folder)), _capitalised(_relocation_text(folder))
     if os.statvfs(existing).f_flag & os.ST_RDONLY:
-        # No mount point is named: a mounted folder of the same disk, as containers have it, does not look like one.
+        # The text names no mount point: a folder that a container mounts from the same disk does not look like a mount point.
         return f"{subject} cannot be written: its file system is mounted read-only. {remedy}"
     if not existing.is_dir() or not os.access(existing, os.R_OK | os.W_OK | os.X_OK):
         return f"{subject} cannot be written: {_ownership_text(existing)}. {remedy}"
@@ -133,7 +133,7 @@ def no_space_message(stream_folders: Sequence[StorageFolder]) -> str:
 
 
 def inaccessible_file_message(folder: Path) -> str | None:
-    """Returns the message about the first file in the folder that this process cannot read and write; None if it can use all."""
+    """Returns the message about the first file in the folder that this process cannot read and write; None if there is none."""
     for parent, folders, files in os.walk(folder):
         for path in (Path(parent), *(Path(parent, name) for name in (*folders, *files))):
             needed = os.R_OK | os.W_OK | (os.X_OK if path.is_dir() else 0)
@@ -167,7 +167,7 @@ def hadoop_message(settings: StreamSettings, cause: str, *, is_denied: bool) -> 
     """Returns the message for a checkpoint on a Hadoop file system that cannot be used.
 
     Args:
-        cause: what Hadoop says.
+        cause: Hadoop's message.
         is_denied: whether the user or the key of the stream lacks a right.
     """
     remedy = (

@@ -90,7 +90,8 @@ class StreamCounts:
         self.backlog_remaining = progress["backlog_remaining_records"]
 
     def set_active(self, active: bool) -> None:
-        """Sets whether this stream has the lease. A standby has no last batch and no backlog, whose age would look like a delay."""
+        """Sets whether this stream has the lease. Clears the last batch and the backlog of a standby, which would look like a
+        delay."""
         self.active = active
         if not active:
             self.last, self.backlog_remaining = None, 0

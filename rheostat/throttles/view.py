@@ -56,7 +56,10 @@ def summary(rows: Sequence[AuditRow]) -> str:
     count = "1 of them serves" if len(idle) == 1 else f"{len(idle)} of them serve"
     clearable = any(row.can_be_cleared for row in idle)
     advice = " `rheostat throttles clear` removes those that rheostat does not manage." if clearable else ""
-    return f"{total}{count} neither a move nor a replica that catches up or whose broker is down, and would slow the next one.{advice}"
+    return (
+        f"{total}{count} neither a move, nor a replica that catches up or whose broker is down, and would slow the next move."
+        f"{advice}"
+    )
 
 
 def _since_text(row: AuditRow, now_ms: int) -> str:

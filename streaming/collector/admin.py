@@ -56,7 +56,7 @@ class FullScan:
     def __init__(self, client: ClusterClient, finder: RecoveryFinder | None = None) -> None:
         """
         Args:
-            finder: is told about all partitions that a scan has read; None if there is no finder.
+            finder: the finder of recovering replicas, which receives all partitions that a scan has read; None if there is none.
         """
         self._client = client
         self._finder = finder
@@ -111,7 +111,7 @@ class AdminReader:
         self.unanswered: set[int] = set()  # Brokers that did not answer the last request to them.
         # Whether anything moved or recovered in the last round; None before the first.
         self._moving: bool | None = None
-        # Leaders that did not answer a request for their logs, and for how many rounds they are not asked again.
+        # Leaders that did not answer a request for their logs, with the number of rounds until they are asked again.
         self._silent_leaders: dict[int, int] = {}
         self.move_began = False  # The last round was the first to see a move or a recovery.
 
@@ -119,8 +119,8 @@ class AdminReader:
         """Reads the cluster for one round, asking the given brokers only.
 
         Args:
-            lagging: replicas that lagged in the last round. The logs of the worst ones' leaders are read, with at most two
-                requests to a broker.
+            lagging: replicas that lagged in the last round. For the replicas that lag most, the logs of their leaders are read,
+                with at most two requests to a broker.
 
         Raises:
             ClusterError: the cluster does not answer at all, or a right is missing.
@@ -168,7 +168,7 @@ class AdminReader:
     def _leader_logs(
         self, lagging: Iterable[LaggingReplica], brokers: Collection[int]
     ) -> dict[TopicPartition, LeaderLog]:
-        """Returns end offset and size of the leaders' logs; what a leader does not answer is unknown."""
+        """Returns end offset and size of the leaders' logs. Both are unknown for a leader that does not answer."""
         self._silent_leaders = {b: rounds - 1 for b, rounds in self._silent_leaders.items() if rounds > 1}
         leaders = leader_logs_to_read(lagging, set(brokers) - self._silent_leaders.keys())
         if not leaders:
@@ -177,7 +177,7 @@ class AdminReader:
             PartitionState(topic, partition, leader, (leader,), (leader,))
             for (topic, partition), leader in leaders.items()
         ]
-        # Not the high watermark, which does not advance while a slow follower is in sync.
+        # The log end offset is used, not the high watermark, which a slow follower in the ISR holds back.
         end_offsets = self._client.log_end_offsets(states)
         sizes = self._client.log_sizes(leaders.values(), leaders)
         logs: dict[TopicPartition, LeaderLog] = {}

@@ -4,8 +4,8 @@ Speed matters at a thousand nodes, and most of an agent's answer is about its JV
 ``kafka_`` are skipped, canonical labels are cached, and the lags of followed partitions (thousands on a large broker) are read by
 one regular expression.
 
-Invariant: the result equals that of a full parser, restricted to names with the prefix ``kafka_`` and finite values. One unreadable
-line with such a name refuses the whole text, because half a scrape would look like a node that lost its metrics.
+Invariant: the result equals the result of a full parser, restricted to names with the prefix ``kafka_`` and finite values. If one
+line with such a name cannot be read, the whole text is refused, because half a scrape would look like a node that lost its metrics.
 
 Vocabulary:
     lag         messages that a replica is behind its leader (FetcherLagMetrics ConsumerLag), by (topic, partition), with the
@@ -105,7 +105,7 @@ def _lags(lines: Iterable[tuple[str, str, str, str]]) -> dict[TopicPartition, tu
     lags: dict[TopicPartition, tuple[float, str]] = {}
     for client_id, partition, topic, value in lines:
         key, lag = (topic, int(partition)), float(value)
-        # A partition that changes its fetcher may be listed under the old and the new one; the larger lag is the safe choice.
+        # A partition that changes its fetcher thread may be listed under both threads; the larger lag is the safe choice.
         if lag >= lags.get(key, _NO_LAG)[0] and not client_id.startswith(_DISK_THREADS):
             lags[key] = (lag, client_id)
     return lags
@@ -113,7 +113,7 @@ def _lags(lines: Iterable[tuple[str, str, str, str]]) -> dict[TopicPartition, tu
 
 @lru_cache(maxsize=16_384)
 def _canonical(label_text: str) -> str:
-    """Returns the labels in canonical form. To Prometheus an empty label is an absent one."""
+    """Returns the labels in canonical form. Prometheus treats an empty label as absent."""
     return canonical_labels({key: value for key, value in _labels(label_text) if value})
 
 

@@ -3,8 +3,8 @@
 Samples about the source of a move go into the record of the leader's broker, samples about its destination into the record of the
 adding replica's broker. So the stream never has to join two records.
 
-Invariant: an unknown size yields no sample, never 0. A size of 0 on the leader would mean that nothing is left to copy; on the
-adding replica it would mean that everything is.
+Invariant: an unknown size yields no sample, never 0. A leader's size of 0 would mean that nothing is left to copy; a size of 0
+of the adding replica would mean that everything is left to copy.
 
 A replica *copies* if a reassignment adds it, or if it was in sync before and recovers. A recovering replica of unknown size is
 ignored: its broker may be going down, and the moves of the same leader must stay measured.
@@ -27,7 +27,7 @@ class AdminAnswers:
 
     tracked: Sequence[PartitionState] = ()  # Partitions that move, recover, or are listed in a throttle.
     throttles: Mapping[str, TopicThrottle] = field(default_factory=dict)
-    # A follower of a tiered partition has the bytes that it does not have to copy (copied_bytes.py).
+    # The size of a follower of a tiered partition also counts the bytes that the follower does not have to copy (copied_bytes.py).
     sizes: Mapping[int, Mapping[TopicPartition, int]] = field(default_factory=dict)
     rates: Mapping[int, Mapping[str, float]] = field(default_factory=dict)  # broker → sample name → bytes/s
     leader_logs: Mapping[TopicPartition, LeaderLog] = field(default_factory=dict)  # Only of lagging partitions.
@@ -83,7 +83,7 @@ def _add_leader_samples(state: PartitionState, answers: AdminAnswers, samples: d
     adding = [broker for broker in state.adding if broker != state.leader]
     copying = [*adding, *recovering]
     if copying and all(broker in answers.sizes for broker in copying):
-        # After an unclean election a follower's log may be longer than its leader's, and then it lacks nothing.
+        # After an unclean election, a follower's log may be longer than its leader's log. Such a follower lacks nothing.
         remaining = sum(max(0, sizes[key] - answers.sizes[broker].get(key, 0)) for broker in copying)
         leader_samples.append(Sample(Metric.LED_REMAINING, labels, remaining))
         if not adding:

@@ -129,7 +129,7 @@ def read(url: str, timeout_s: float, access: Access = NO_ACCESS, *, body_bytes_m
     """Scrapes one node: returns its samples and lags.
 
     Raises:
-        ScrapeError: no answer within ``timeout_s``, or the answer is not that of a JMX agent.
+        ScrapeError: there is no answer within ``timeout_s``, or the answer does not come from a JMX agent.
     """
     until_s = time.monotonic() + timeout_s
     try:

@@ -1,6 +1,7 @@
 """Keeps the sums of each node's lags over five minutes, so that a scrape can send them to the stream.
 
-The stream keeps the rows of two windows. With five minutes of rows, its state would be five times as large, only for one value.
+The stream keeps the rows of two windows. To keep the rows of five minutes, for this one value, its state would have to be five
+times as large.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Iterable
 from streaming.shared.contract import Metric, Sample, age_label
 
 SPAN_S = 300.0
-STEP_S = 24.0  # With a scrape every 5 s: one sum in 25 s.
+STEP_S = 24.0  # With a scrape every 5 s, a sum is kept every 25 s.
 _DELAY_S = 1.0  # A scrape may be early or late by this much.
 
 

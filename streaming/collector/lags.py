@@ -4,8 +4,8 @@
                       ─→ by fetcher thread ─→ the threads of the sources that lag most
                       ─→ the partitions that lag most ─→ the leaders' offsets and sizes, read in the next round
 
-A thread copies from one source broker. All threads of one source are listed together, so that a full thread can be told from idle
-ones. The number of samples is bounded: it does not grow with the cluster.
+A thread copies from one source broker. All threads of one source are listed together, so that a reader can tell a full thread from
+idle threads. The number of samples is bounded: it does not grow with the cluster.
 
 Invariant: an unknown lag yields no sample, because Kafka drops half of the lag series when its number of fetchers changes; a
 missing series does not mean that the lag is 0.
@@ -35,7 +35,7 @@ LEADER_LOGS_MAX = 50  # Partitions of the whole cluster whose leaders are asked 
 
 @dataclass(frozen=True, slots=True)
 class LeaderLog:
-    """The log of a partition's leader; None if unknown."""
+    """The log of a partition's leader. A field is None if it is unknown."""
 
     end_offset: int | None = None
     size_bytes: int | None = None
@@ -65,8 +65,8 @@ class _ThreadLag:
 def sum_samples(reading: Reading, followed: Iterable[TopicPartition]) -> list[Sample]:
     """Returns the sum of a node's lags and the lags of tracked partitions.
 
-    The sum covers the known lags only, so it is too small while series are missing. Without any lag there is no sum, unless the
-    node follows nothing.
+    The sum covers only the known lags, so it is too small while series are missing. If no lag is known, there is no sum, unless the
+    node follows no partition.
 
     Args:
         followed: tracked partitions that the node follows.
@@ -113,7 +113,7 @@ def lag_samples(
 
 
 def lagging_replicas(samples: Iterable[Sample]) -> list[LaggingReplica]:
-    """Returns the partitions among a node's samples whose thread names their leader."""
+    """Returns the lagging partitions in a node's samples, if the name of their fetcher thread tells their leader."""
     replicas = []
     for sample in samples:
         if sample.name == Metric.LAG_PARTITION and "source=" in sample.labels:
@@ -124,7 +124,7 @@ def lagging_replicas(samples: Iterable[Sample]) -> list[LaggingReplica]:
 
 
 def leader_logs_to_read(replicas: Iterable[LaggingReplica], brokers: Collection[int]) -> dict[TopicPartition, int]:
-    """Returns the partitions that lag most, at most ``LEADER_LOGS_MAX``, with their leaders.
+    """Returns the partitions that lag most, with their leaders; at most ``LEADER_LOGS_MAX`` partitions.
 
     Args:
         brokers: leaders that may be asked.

@@ -17,10 +17,10 @@ Invariants:
   dropped; no later round uses it.
 - When a move or a recovery begins, a round starts at once and another 2.5 s later, because rates need two rounds. Then rounds
   continue at the usual interval.
-- The full scan of all topics has its own thread and connection; nothing waits for it. So has the search for recovering
+- The full scan of all topics has its own thread and connection; nothing waits for it. The same holds for the search for recovering
   replicas.
-- While another collector of the cluster has the lease, this one scrapes and publishes nothing. It keeps its list of brokers and the
-  result of the full scan up to date, so that it scrapes at once when it gets the lease.
+- While another collector of the cluster has the lease, this collector scrapes and publishes nothing. It keeps its list of brokers
+  and the result of the full scan up to date, so that it can scrape at once when it gets the lease.
 """
 
 from __future__ import annotations
@@ -116,9 +116,9 @@ class CollectorConnections:
     """The connections of a collector to one cluster. No other thread may use them.
 
     Attributes:
-        rounds: read once per round.
-        full_scan: for the full scan.
-        recovery: to find recovering replicas; None if they are not measured.
+        rounds: the connection for the readings of the rounds.
+        full_scan: the connection for the full scan.
+        recovery: the connection for the search for recovering replicas; None if recoveries are not measured.
     """
 
     rounds: ClusterClient
@@ -206,7 +206,7 @@ class Collector:
             due += step_s
             now = self._monotonic()
             if due < now:
-                # The short step after a move has begun is expected to be exceeded, so that round does not count as late.
+                # A round may take longer than the short step after the begin of a move, so it does not count as late then.
                 if step_s == interval_s:
                     self.counts.late_rounds += 1
                 due = now
@@ -218,7 +218,7 @@ class Collector:
 
     def _stand_by(self, stop: threading.Event, on_step: Callable[[], None]) -> None:
         """Returns when this collector may act, or ``stop`` is set. Meanwhile it keeps its list of brokers up to date."""
-        self.counts.scraped_at_s.clear()  # Their age would look like brokers that do not answer.
+        self.counts.scraped_at_s.clear()  # Old times would make the nodes look like nodes that do not answer.
         asked_s = float("-inf")
         while not self._may_act() and not stop.wait(_LEASE_POLL_S):
             on_step()
@@ -235,7 +235,7 @@ class Collector:
         urls = self._settings.agent_urls(self._brokers)
         self._forget_removed(urls)
         round_ = self._plan(started_s, urls)
-        # Never two requests at a time, even if one hangs.
+        # Only one request is sent at a time, even if the last one hangs.
         if self._admin_request is None or self._admin_request.done():
             self._admin_request = self._admin_pool.submit(
                 self._read_cluster, round_.number, round_.asked_ms, list(chain.from_iterable(self._lagging.values()))
@@ -333,7 +333,7 @@ class Collector:
         held, round_.held = round_.held, []
         for result in held:
             self._publish_record(result.node, result, facts)
-        # A node without an agent, or not due in this round, gets a record of its facts alone.
+        # A node that has no agent, or that is not due in this round, gets a record that has only its facts.
         for node in facts.samples.keys() - round_.waiting - round_.handled:
             round_.handled.add(node)
             self._publish_record(node, None, facts)
@@ -374,7 +374,7 @@ class Collector:
         if result is not None and result.reading is not None:
             reading, ts_ms = result.reading, result.ts_ms
             samples = reading.samples + sum_samples(reading, facts.followed.get(node, ()))
-            if facts.are_known:  # Otherwise steady lag cannot be told from that of adding replicas.
+            if facts.are_known:  # Without the facts, the lag of adding replicas cannot be told from other lag.
                 lags = lag_samples(reading, facts.adding.get(node, ()), facts.leader_logs)
                 self._lagging[node] = lagging_replicas(lags)
                 samples += lags + self._lag_history.samples(node, lags, ts_ms / 1000)

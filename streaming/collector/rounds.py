@@ -73,7 +73,7 @@ def plan_round(
         missed: nodes that got no slot in the last round; they start at once.
     """
     due = [node for node in nodes if backoff.is_due(node, round_number)]
-    # Slow nodes share few slots. The node that is due longest comes first; otherwise the same nodes would miss every round.
+    # Slow nodes share few slots. The node that has been due longest comes first; otherwise the same nodes would miss every round.
     due.sort(key=lambda node: (backoff.due_round(node), node))
     starts = []
     for node in due:

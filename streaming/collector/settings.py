@@ -121,8 +121,8 @@ class CollectorSettings(BaseModel):
     def spread_s_fitting(self, nodes: int) -> float:
         """Returns the seconds over which the scrapes of a round start.
 
-        The spread delays the signals, so a few nodes are scraped almost at once. With many nodes the last scrape still has its
-        whole timeout before the next round.
+        The spread delays the signals, so a few nodes are scraped almost at once. With many nodes, the spread ends early enough for
+        the last scrape to have its whole timeout before the next round.
         """
         return max(0.0, min(self.spread_s, nodes * _SPREAD_S_PER_NODE, self.interval_s - self.timeout_s))
 

@@ -3,8 +3,8 @@
 A format is a Spark expression that turns the columns of ``RAW`` into an array of scrapes, usually of one scrape. It refuses single
 records and never fails, because one bad sender must not stop the signals of other brokers.
 
-A format is an expression, not a separate stage: between two stages Spark would write rows in its binary form and read each element
-back. The result of a format goes straight into the Java kernel.
+A format is an expression and not a separate stage of the query. Between two stages, Spark would convert rows to its binary form and
+back. The result of an expression goes straight into the Java kernel.
 
 Vocabulary:
     scrape    measurements of one node at one time, or a part of them; several scrapes may share node and time.
@@ -75,7 +75,8 @@ def is_number(value: Column) -> Column:
 
 
 def envelope_or(reason: str | None) -> Column:
-    """Returns what a wrapped value is and what to change (``envelopes.envelope_text``); ``reason`` for any other value."""
+    """Returns the text about an envelope that wraps the record (``envelopes.envelope_text``); ``reason`` if there is no
+    envelope."""
     digits = F.hex(F.substring("value", 1, 16))
     magic, id_end = envelopes.REGISTRY_MAGIC.hex(), 2 * (len(envelopes.REGISTRY_MAGIC) + envelopes.REGISTRY_ID_BYTES)
     schema_id = F.conv(F.substring(digits, len(magic) + 1, id_end - len(magic)), 16, 10)
@@ -97,8 +98,8 @@ def node_of(node_text: Column, host: Column, source: Source) -> Column:
     """Returns the node id, which is never negative; NULL if it is unknown.
 
     Args:
-        node_text: the id in the record, if any; it has priority.
-        host: looked up in ``source.hosts`` otherwise, with or without scheme, port and path.
+        node_text: the id in the record; NULL if it has none.
+        host: the host in the record, with or without scheme, port and path. Without an id, it is looked up in ``source.hosts``.
     """
     stated_node = F.when(node_text.rlike(r"^\d{1,9}$"), node_text.try_cast("int"))
     if not source.hosts:

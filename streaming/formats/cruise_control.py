@@ -12,9 +12,10 @@ A record has one measured value. All fields are big-endian:
 
 Only broker metrics are used. Unknown types, which newer reporters send, yield no scrape.
 
-Byte rates are Kafka's one-minute means, where other formats have counters. The difference of two means is not a rate, so they have
-their own names (``RATES``) and are gauges. They lag by about two minutes and arrive once per reporter interval (60 s by default;
-the reporter sends five-minute means if its interval is longer). They show a broker's load, not the current effect of a throttle.
+Other formats have counters of bytes. This format has Kafka's one-minute means of byte rates. The difference of two means is not a
+rate, so the means have their own names (``RATES``) and are gauges. They lag by about two minutes, and arrive once per reporter
+interval (60 s by default; with a longer interval, the reporter sends five-minute means). So they show a broker's load, but not the
+current effect of a throttle.
 The reporter's percentiles (50th and 99.9th) are not used.
 """
 
@@ -62,14 +63,14 @@ _EXPONENT_MAX = 2047  # Exponent of infinities, and of NaN if the mantissa is no
 
 
 def scrapes(source: Source) -> Column:
-    """Implements ``common.Format``: returns one scrape with one sample, or none for other metrics than a broker's."""
+    """Implements ``common.Format``: returns one scrape with one sample for a broker metric, and no scrape for other metrics."""
     return let(
         F.hex("value"), lambda digits: let(_fields(digits), lambda header: _useful_scrapes(digits, header, source))
     )
 
 
 def _fields(digits: Column) -> Column:
-    """Returns the header fields as unsigned integers; NULL for a field that the record is too short for."""
+    """Returns the header fields as unsigned integers; NULL for a field that lies after the end of the record."""
     layout = {
         "class": (0, 1),
         "version": (1, 1),

@@ -1,8 +1,9 @@
-"""Selects the speeds of network interfaces that can tell how much a broker's link carries.
+"""Selects the network interfaces whose speeds tell how much a broker's link can carry.
 
-A signal has the speed of the fastest usable interface. A bond reports the speed of its parts together, so it is the fastest. An
-interface that is down, or that knows no speed, usually reports -1, 0, or the largest integer. Interfaces that exist in software
-only are left out by their names, because some report a speed that no cable has: veth and bridges say 10 Gb/s, tun and tap 10 Mb/s.
+A signal has the speed of the fastest usable interface. A bond reports the sum of the speeds of its parts, so it is the fastest. An
+interface that is down, or whose speed is not known, usually reports -1, 0, or the largest integer. Interfaces that exist only in
+software are left out by their names, because their reported speeds are not real: veth and bridges report 10 Gb/s, tun and tap
+10 Mb/s.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 A record is a batch of points from several nodes and times. It becomes one scrape for each known node and time. If a point comes
 from an unknown node, the record also gives one refused scrape.
 
-Sums are used only if they are cumulative: adding up deltas would need state that survives a restart of the Collector or of the
-stream.
+Sums are used only if they are cumulative. Deltas would have to be added up, in a state that survives a restart of the Collector and
+of the stream.
 
 Metric names come from conf/collectors/otel-jmx-rules.yaml, from a Prometheus receiver (``prometheus_names.py``), or from
 OpenTelemetry's own rules for Kafka, if the metric measures the same.
@@ -53,7 +53,7 @@ def scrapes(reason: Column, record: Column, source: Source) -> Column:
     """Returns a scrape for each node and time, or one refused scrape for the whole record.
 
     Args:
-        reason: why the record is refused as a whole; NULL if it is not.
+        reason: why the record is refused as a whole; NULL if it is not refused.
         record: a struct with ``resourceMetrics`` in OTLP's structure, with the fields that are read here. Numbers may be text, as
             protobuf's JSON allows.
     """
@@ -105,7 +105,7 @@ def _owner(resource: Column, source: Source) -> Column:
 
 
 def _node(attributes: Column, source: Source) -> Column:
-    # The first number or known host, not the first attribute: service.instance.id may be a UUID.
+    # The node is the first attribute that is a number or a known host, because service.instance.id may be a UUID.
     id_text = F.get(F.filter(_values(attributes, NODE_ATTRIBUTES), lambda text: text.rlike(r"^\d{1,9}$")), F.lit(0))
     hosts = _values(attributes, HOST_ATTRIBUTES)
     stated_node = node_of(id_text, F.lit(""), source)

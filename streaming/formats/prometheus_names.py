@@ -37,7 +37,7 @@ REQUESTS = MappingProxyType(
 )
 _USER = r'user="?([^",]*)'
 
-# The idle share slightly exceeds 1 at times. A meter's Count under the same name, in nanoseconds, exceeds it by far.
+# The idle share is sometimes slightly above 1. A meter's Count under the same name, in nanoseconds, is far above 1.
 IDLE_RATIO_MAX = 2.0
 
 _METERS = {
@@ -189,7 +189,7 @@ def labels_of(metric: Column, label: Callable[..., Column]) -> Column:
 
 
 def is_plausible(metric: Column, labels: Column, value: Column) -> Column:
-    """Returns whether the value can be one of this metric; see ``IDLE_RATIO_MAX`` and ``link_speeds``.
+    """Returns whether the value is possible for this metric; see ``IDLE_RATIO_MAX`` and ``link_speeds``.
 
     Args:
         labels: the canonical labels of the sample.

@@ -151,7 +151,7 @@ def scrapes(reason: Column, metrics: Column, reader: Reader, source: Source) -> 
     """Returns a scrape for each metric with samples in a record, or one refused scrape for the whole record.
 
     Args:
-        reason: why the format refuses the record; NULL if it does not.
+        reason: why the format refuses the record; NULL if the record is not refused.
         metrics: metrics of the record; used only if ``reason`` is NULL.
     """
     return let(reason, lambda r: F.when(r.isNotNull(), _refusal(r)).otherwise(_metric_scrapes(metrics, reader, source)))

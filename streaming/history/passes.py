@@ -19,7 +19,7 @@ OVER_AFTER_S = 60  # A period is computed this long after its end, when the live
 _DAY_MS = 24 * 3600 * 1000
 # A signal that is older than this, or this far in the future, has a wrong time.
 _PAST_MS_MAX, _FUTURE_MS_MAX = 2 * _DAY_MS, 3600 * 1000
-_SKEW_MS = 60_000  # The clock that cuts the windows may be this far ahead of the clock of the signals topic.
+_SKEW_MS = 60_000  # The clock behind the windows' ends may be this far ahead of the clock behind the signals' timestamps.
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class HistoryMaker:
         """
         Args:
             topic: the history topic.
-            alone: held during each job, so that no other background job takes a core from the live query.
+            alone: a lock that is held during each job, so that only one background job at a time takes a core from the live query.
             on_job: called after each job.
         """
         self._open_log = open_log
@@ -90,8 +90,8 @@ class HistoryMaker:
             self._progress = progress
 
     def _known_progress(self, log: SignalLog) -> HistoryProgress:
-        """Returns the newest progress that was written, with offsets that exist. A partition without such an offset is read from a
-        day ago."""
+        """Returns the newest progress that was written, with existing offsets. A partition whose offset does not exist any more is
+        read from a day ago."""
         if self._progress is None:
             self._progress = log.progress() or HistoryProgress()
         now_ms = self._now_ms()
@@ -99,7 +99,7 @@ class HistoryMaker:
         offsets = {}
         for partition, first in begin.items():
             known = self._progress.offsets.get(partition)
-            # An offset after the end belongs to an earlier topic of the same name.
+            # An offset after the end of the topic was read from an earlier topic of the same name.
             offsets[partition] = day_ago[partition] if known is None or known > end[partition] else max(first, known)
         known_progress = HistoryProgress(offsets=offsets, pending=self._progress.pending)
         return known_progress.plausible(now_ms - _PAST_MS_MAX, now_ms + _FUTURE_MS_MAX, self._period_ms)

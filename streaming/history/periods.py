@@ -17,7 +17,7 @@ from streaming.shared.contract.bounds import ITEMS_MAX, NODE_ID_MAX, NUMBER_MAX
 
 TENANTS_MAX = 200  # For each cluster and period, only the tenants with the highest rates are kept.
 _TEXT_CHARS_MAX = 1024  # Shorter than a signal's texts, so that a record with many tenants stays below 16 MiB.
-_NUMBER_MAX = NUMBER_MAX / 2  # The sum of two numbers must be one that readers accept.
+_NUMBER_MAX = NUMBER_MAX / 2  # Readers must accept the sum of two such numbers too.
 
 _BROKER = (
     "client_in_bytes_per_s",
@@ -125,13 +125,13 @@ def _is_valid() -> Column:
 def periods(signals: DataFrame, topic: str) -> DataFrame:
     """Returns the history records (key, value, topic) of all clusters and periods in ``signals``.
 
-    One more row with a key of null has the number of signals that are not valid in its column ``refused``. It comes from the same
-    read of the topic; a second read would cost as much as the first.
+    One more row has a null key, and the number of invalid signals in its column ``refused``. This row comes from the same read of
+    the topic; a second read would cost as much as the first read.
 
     Args:
         signals: from ``signals_in``.
     """
-    # All signals that are not valid are in one group, of which every key is null.
+    # All invalid signals form one group, whose keys are all null.
     keys = [F.when(F.col("is_valid"), F.col(name)).alias(name) for name in ("start_ms", *_ENTITY)]
     newest = (
         signals.groupBy(*keys)
@@ -147,8 +147,8 @@ def periods(signals: DataFrame, topic: str) -> DataFrame:
 def _subjects(newest: DataFrame) -> DataFrame:
     """Returns one row per cluster, period and subject: a broker, the active controller of each moment, or a tenant.
 
-    Each row has ``broker``, ``controller`` and ``tenant``: a struct of the fields of the contract, and two nulls. The row of the
-    signals that are not valid has three nulls.
+    Each row has the columns ``broker``, ``controller`` and ``tenant``. One of them is a struct of the fields of the contract,
+    and the other two are null. In the row of the invalid signals, all three are null.
     """
     subject = F.when(F.col("kind").isin(*_OF_BROKERS), "broker").otherwise(F.coalesce("kind", F.lit("refused")))
     # Only one controller is active at a time, and only its values are current.

@@ -1,7 +1,7 @@
 """The progress of the history: pure functions, and the record that keeps the progress in the history topic.
 
-The progress has the offsets of the signals topic before which every signal was read, and the pending periods: those that have new
-signals and are not computed yet. A period is computed once it is over, and again if late signals arrive.
+The progress has two parts: the offsets of the signals topic before which every signal was read, and the pending periods. A pending
+period has new signals and is not computed yet. A period is computed once it is over, and again if late signals arrive.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class PendingPeriod:
     """A period that is to be computed.
 
     Attributes:
-        records: number of new signals; older ones of the period are not counted.
+        records: number of new signals of the period, without the signals that were read before.
         end_offsets: by partition of the signals topic, the offset after the last signal of the period.
     """
 

@@ -1,8 +1,8 @@
 """Runs the passes in a thread of the stream: one at the start, then one a minute after the end of each period.
 
 A failed pass, for example because Kafka does not answer, is reported and repeated; it does not affect the live query. Only a pass
-that fills the heap ends the JVM, and with it the stream. A file in a local folder counts these exits. After the first one,
-each job computes only one period. After the second one, the pending periods are skipped.
+that fills the heap ends the JVM, and with it the stream. A file in a local folder counts these exits. After the first exit,
+each job computes only one period. After the second exit, the pending periods are skipped.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ENDS_MAX = 2
 
 @dataclass(frozen=True, slots=True)
 class HistoryListener:
-    """Callbacks of a caller of the history, called in the worker's thread.
+    """Callbacks for the events of the history. The worker's thread calls them.
 
     Attributes:
         job: called after each job that has written periods.

@@ -3,9 +3,9 @@
 An entity is the subject of a signal, for example one broker (``entities.py``). A span is the rows of one entity over two windows
 (``signals.py``).
 
-The loops are in Java because Spark interprets expressions on arrays element by element, and plans them again for every batch.
-Written as Spark expressions, the two loops took three quarters of the pipeline's time (docs/explanation/performance.md). Spark
-still does the reading, ordering, state, restarts and distribution.
+The loops are in Java because Spark interprets expressions on arrays element by element, and plans these expressions again for every
+batch. As Spark expressions, the two loops took three quarters of the pipeline's time (docs/explanation/performance.md). Spark still
+does the reading, ordering, state, restarts and distribution.
 
 Spark calls these functions through a function catalog, a public interface of Spark, on streams and batches alike. Executors get
 the functions in a jar, which ``rheostat/jvm/kernel.py`` builds from the sources in this folder.

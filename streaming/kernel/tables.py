@@ -51,9 +51,10 @@ def _node_table(
             come after the measured counters.
         means: mean over the window → a total and a counter; the mean is the total's rate divided by the counter's.
         proving_samples: samples that only this kind of node reports; the kernel recognises the kind by them.
-        first_unpublished: the first counter whose rate is not in the signal; the counters from here on only serve the means.
-        first_copied: index of the first gauge that goes into the signal unchanged; the kernel has rules of its own for those
-            before it.
+        first_unpublished: the first counter whose rate is not in the signal. This counter and the counters after it are only used
+            for the means.
+        first_copied: index of the first gauge that goes into the signal unchanged. The kernel has rules of its own for the gauges
+            before this index.
         indexes: indexes of the rates and gauges that the kernel uses by name.
     """
     counter_names, gauge_names = [*counters, *totals], list(gauges)
@@ -69,7 +70,7 @@ def _node_table(
         "total_factor_gauges": [gauge_names.index(mean) for mean, _ in totals.values()],
         "total_factor_counters": [counter_names.index(count) for _, count in totals.values()],
         "rates": rates,
-        # By rate: index of the gauge that replaces the rate of a missing counter; -1: there is none.
+        # By rate: index of the gauge that replaces the rate of a missing counter; -1 if there is none.
         "smoothed": [gauge_names.index(field + SMOOTHED) if field + SMOOTHED in gauges else -1 for field in rates],
         "copied_gauges": copied,
         "copied_gauge_indexes": [gauge_names.index(field) for field in copied],
