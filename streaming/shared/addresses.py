@@ -1,4 +1,4 @@
-"""Addresses of HTTP clients and servers: whether one is local, and which network counts as one client."""
+"""Addresses of HTTP clients and servers: tells whether an address is local, and which network counts as one client."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def is_local_host(host: str) -> bool:
 
 
 def is_https_or_local(url: str) -> bool:
-    """Returns whether no other machine can read or change what is sent: the URL has https, or http and a host of this machine."""
+    """Returns whether the traffic to this URL is protected: the URL has https, or it has http and a host of this machine."""
     try:
         parts = urlsplit(url)
     except ValueError:

@@ -18,7 +18,7 @@ from pathlib import Path
 import psutil
 
 _QUIET = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
-# Without these two options a JVM with a Java agent writes no archive, and uses none. Only HotSpot knows the second one.
+# Without these options, a JVM with a Java agent neither writes nor uses an archive.
 _WITH_AGENT = ("-XX:+UnlockDiagnosticVMOptions", "-XX:+IgnoreUnrecognizedVMOptions", "-XX:+AllowArchivingWithJavaAgent")
 
 
@@ -27,7 +27,7 @@ class ClassArchive:
     """The archive file, and the JVM options that use or record it.
 
     Attributes:
-        with_agent: the JVM runs a Java agent.
+        with_agent: whether the JVM runs a Java agent.
     """
 
     path: Path
@@ -59,7 +59,7 @@ class ClassArchive:
             process.wait(dump_s_max)
         except subprocess.TimeoutExpired:
             self._too_slow.touch()
-            process.kill()  # Otherwise the JVM would go on writing after this process has ended.
+            process.kill()  # Without this, the JVM would go on writing after this process has ended.
             process.wait()
             recording.unlink(missing_ok=True)
         else:
@@ -71,7 +71,7 @@ class ClassArchive:
 
     @property
     def can_be_recorded(self) -> bool:
-        """Whether it does not exist yet, can be written, and did not take too long on this machine before."""
+        """Whether the archive does not exist yet, can be written, and has not taken too long on this machine before."""
         return not (self.path.exists() or self._too_slow.exists()) and os.access(self.path.parent, os.W_OK)
 
     @property

@@ -4,16 +4,16 @@ The leader of a tiered partition (KIP-405) keeps the older part of the log in th
 disks: the *local log*. A new replica copies at most the local log. With KIP-1023 it copies only what is not in the remote storage
 yet. Brokers delete local segments at different times, so the local logs of replicas in sync have unlike sizes.
 
-So the difference of two log sizes says nothing about the bytes left to copy. This module uses the offsets of both local logs, and
-the size of the follower's: only where neither size tells more, it assumes that records have their mean size. Old records may be ten
-times as large as new ones, for example after a change of a producer, and a copy begins with the old ones.
+So the difference of two log sizes does not tell how many bytes are left to copy. This module uses the offsets and the sizes of both
+local logs. Only for records whose bytes cannot be derived from the two sizes does it assume the mean size of a record. Old records
+may be ten times as large as new records, for example after a change of a producer, and a copy begins with the old records.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-NEAR_END_SHARE = 0.1  # Of the records of the leader's local log.
+NEAR_END_SHARE = 0.1  # A share of the records of the leader's local log.
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +70,12 @@ def _left_bytes(leader: LocalLog, copied_bytes: int, start: int, end: int) -> fl
     """
     left, local = leader.end - end, leader.end - leader.start
     if start >= leader.start:
-        # The leader has records before the follower's first one, and after its last one. Both parts are of one mean size.
+        # The leader has records before the follower's first record and after its last record. The records of both parts are
+        # assumed to
+    # have the same mean size.
         return max(0, leader.size_bytes - copied_bytes) * left / (left + start - leader.start)
-    # The leader has deleted a part of what the follower has. Near the end of the copy, an error of this part would be large beside
-    # the bytes left, so the mean size of the leader's records counts more and more.
+    # The leader has deleted a part of the records that the follower has. Near the end of the copy, an error in the size of this
+    # part would be large relative to the bytes left. So towards the end, the mean size of the leader's records gets more weight.
     shared_bytes = copied_bytes * (end - leader.start) / (end - start)
     by_difference = max(0.0, leader.size_bytes - shared_bytes)
     by_records = leader.size_bytes * left / local
@@ -94,7 +96,7 @@ def first_copied_offset(leader: LocalLog) -> int:
 def awaits_remote_state(leader: LocalLog, follower_end: int, follower_bytes: int) -> bool:
     """Returns whether the follower is empty, and a part of the log is only in the remote storage.
 
-    Such a follower reads the state of the remote log before its first byte. While it cannot, Kafka truncates its log to the offset
-    at which it will begin, and tries again and again.
+    Such a follower reads the state of the remote log before its first byte. While the follower cannot read this state, Kafka
+    truncates its log to the offset at which it will begin, and tries again and again.
     """
     return leader.start > 0 and follower_bytes == 0 and follower_end < leader.end

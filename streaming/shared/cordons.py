@@ -28,7 +28,7 @@ class BrokerCordon:
     Attributes:
         directories: all log directories, as the broker's own settings name them; empty if not known.
         entries: the value of ``cordoned.log.dirs``, in order; empty if nothing is cordoned.
-        source: where the value comes from; None: Kafka's default.
+        source: where the value comes from; None means Kafka's default.
     """
 
     directories: tuple[str, ...] = ()

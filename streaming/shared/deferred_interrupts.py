@@ -54,7 +54,7 @@ class DeferredInterrupts:
             self._deliver()
 
     def _deliver(self) -> None:
-        """Raises the deferred signals in their order. If a handler raises, the remaining signals are delivered all the same."""
+        """Raises the deferred signals in their order. If a handler raises, the remaining signals are still delivered."""
         try:
             if self._pending:
                 signal.raise_signal(self._pending.pop(0))

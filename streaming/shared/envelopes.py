@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 _COMPRESSED = " data: the writer compresses each value itself; switch that off, and compress in its Kafka producer"
 _GLUE = "a record of AWS Glue's schema registry: let the writer send its values without a schema registry"
-# First bytes → what the value is, and what to change in its writer.
+# First bytes → the kind of envelope, and what to change in the program that writes the records.
 PREFIXES = MappingProxyType(
     {
         b"\x1f\x8b": f"gzip{_COMPRESSED}",
@@ -23,18 +23,18 @@ PREFIXES = MappingProxyType(
 )
 REGISTRY_MAGIC = b"\x00"
 REGISTRY_ID_BYTES = 4
-# With the kind of data, and the schema's id.
+# The text about a schema registry, with the kind of data and the schema's id.
 REGISTRY_TEXT = (
     "{kind} with a schema registry's prefix (magic byte 0, schema id {id}): let the writer send JSON or OTLP "
     "without a schema registry"
 )
-# The byte or bytes after the prefix → the kind of data. Protobuf has the list of message indexes there, usually a single 0.
+# The bytes after the prefix → the kind of data. In Protobuf, these bytes are the list of message indexes, usually a single 0.
 REGISTRY_KINDS = MappingProxyType({b"{": "JSON", b"\x00\x0a": "Protobuf"})
 REGISTRY_OTHER_KIND = "Avro or Protobuf"
 
 
 def envelope_text(value: bytes) -> str | None:
-    """Returns what a wrapped value is and what to change, or None for a value without a known envelope."""
+    """Returns a text about the envelope of a wrapped value and what to change; None for a value without a known envelope."""
     for prefix, text in PREFIXES.items():
         if value.startswith(prefix):
             return text

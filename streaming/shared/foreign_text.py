@@ -1,4 +1,4 @@
-"""Makes a text of another service safe to show: a hostile service may send control characters, or a text of any length."""
+"""Makes a text from another service safe to show, because a hostile service may send control characters or a very long text."""
 
 from __future__ import annotations
 

@@ -21,10 +21,10 @@ BODY_BYTES_MAX = 1 << 20
 
 
 def fetch(request: urllib.request.Request | str, context: ssl.SSLContext, timeout_s: float) -> bytes:
-    """Returns the body of the answer, not much more of it than ``BODY_BYTES_MAX``.
+    """Returns the body of the answer, of which not much more than ``BODY_BYTES_MAX`` is read.
 
-    A redirect is not followed, because it could carry a secret to another host, or give an answer over plain HTTP. A server of this
-    machine is not asked through a proxy, because a secret for it may go over plain HTTP.
+    A redirect is not followed, because it could carry a secret to another host, or return an answer over plain HTTP. No proxy
+    is used for a server on this machine, because a secret may go to this server over plain HTTP.
 
     Raises:
         TimeoutError: the whole answer did not come within about ``timeout_s``.
@@ -62,13 +62,13 @@ def read_body(answer: Any, deadline_s: float) -> bytes:
 
 
 class _Deadline:
-    """Cuts the connections of a request off once its time is over.
+    """Closes the connections of a request once the time of the request is over.
 
     The timeout of a socket begins again with each byte. So a server that sends its certificate or its headers one byte at a time
     could hold a request for hours.
 
     Attributes:
-        is_over: the time is over, and the connections are cut off.
+        is_over: whether the time is over and the connections are closed.
     """
 
     def __init__(self, timeout_s: float) -> None:
@@ -92,7 +92,8 @@ class _Deadline:
             self._sockets.clear()
 
     def watch(self, connection: socket.socket) -> None:
-        """Cuts this connection off too. It is watched through a copy, because TLS takes over the socket itself."""
+        """Closes this connection too when the time is over. Keeps a copy of the socket, because TLS takes over the socket
+        itself."""
         with self._lock:
             if self.is_over:
                 raise TimeoutError

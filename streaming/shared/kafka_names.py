@@ -18,8 +18,8 @@ QUOTA_SAMPLE_S_DEFAULT = 1
 MUTATION_SAMPLES = "controller.quota.window.num"
 MUTATION_WINDOW_S = "controller.quota.window.size.seconds"
 MIN_IN_SYNC = "min.insync.replicas"
-REMOTE_STORAGE = "remote.storage.enable"  # Of a topic: it is tiered (KIP-405).
-# Of a broker: its new replicas skip what is in the remote storage (KIP-1023).
+REMOTE_STORAGE = "remote.storage.enable"  # Setting of a topic: the topic is tiered (KIP-405).
+# Setting of a broker: its new replicas skip the part of the log that is in the remote storage (KIP-1023).
 FETCH_LAST_TIERED = "follower.fetch.last.tiered.offset.enable"
 CORDONED_LOG_DIRS = "cordoned.log.dirs"
 ALL_LOG_DIRS = "*"  # As the value of the setting above: every log directory of the broker.

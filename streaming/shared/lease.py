@@ -17,8 +17,8 @@ Limits of this lease, and how this module deals with them:
 4. kafka-python can miss the end of a rebalance whose only cause was a change of the topic's metadata. Such a member never gets its
    assignment and sends no heartbeats. So a member joins again if it has no assignment for longer than a rebalance can take.
 
-Invariant: only a holder of the tuners' lease takes over the journal. If the journal refuses a holder, it leaves the group and joins
-again, because either its own lease or that of the other tuner is out of date.
+Invariant: only a holder of the tuners' lease takes over the journal. If the journal refuses the records of a holder, this holder
+leaves the group and joins again, because either its own lease or the lease of the other tuner is out of date.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def lease_group(cluster: str, part: str = "tuner") -> str:
 
 
 def lease_client_id(part: str, host: str, process_id: int) -> str:
-    """Returns the client id of a member of the group, which tells operators where it runs.
+    """Returns the client id of a member of the group, which tells operators on which host the member runs.
 
     Kafka puts client ids with other characters than letters, digits, "-", "_" and "." into quotes in the names of its metrics.
 
@@ -121,7 +121,7 @@ class Lease:
         self.is_denied = False  # The user has no right on the group.
         # True during a rebalance in which this member held the lease and may get it again.
         self.awaits_renewal = False
-        self._rebalanced = False  # Since the last call of ``was_rebalanced``.
+        self._rebalanced = False  # Whether a rebalance has begun since the last call of ``was_rebalanced``.
         self._unassigned_since_s: float | None = None  # Start of a rebalance that has not brought an assignment yet.
         self._partition = TopicPartition(topic, 0)
         self._answered_s = float("-inf")  # Send time of the last request that the coordinator answered.
@@ -131,7 +131,8 @@ class Lease:
         """Sends heartbeats and returns whether this process holds the lease. Standbys have to call it every few seconds as well.
 
         Args:
-            timeout_s: the time to wait. During a rebalance this method waits until the group answers, up to two seconds or more.
+            timeout_s: the time to wait. During a rebalance, this method waits until the group answers, which may take two
+                seconds or longer.
         """
         try:
             if self._consumer is None:
@@ -170,7 +171,7 @@ class Lease:
 
     @property
     def is_member(self) -> bool:
-        """Whether the group has answered with an assignment, to this process or to another one."""
+        """Whether the group has answered with an assignment, even if another process got the partition."""
         return self._consumer is not None and self._unassigned_since_s is None
 
     @property
@@ -191,7 +192,7 @@ class Lease:
         return self._monotonic() - self._answered_s
 
     def note_rebalance(self, *, still_member: bool) -> None:
-        """Notes that a rebalance has begun: no lease until the group assigns it again.
+        """Records that a rebalance has begun. This process has no lease until the group assigns the partition again.
 
         Args:
             still_member: False if the group has dropped this member, so that another member may hold the lease already.

@@ -1,8 +1,8 @@
 """Renders metrics as the text page that Prometheus scrapes, faster than prometheus_client does.
 
-The page of a thousand brokers has about twenty thousand lines. prometheus_client builds an object per line and then text of each
-object, which takes as long as a decision cycle. ``MetricFamily`` writes its lines directly; for code that uses prometheus_client's
-interface it is an ordinary metric.
+The page of a thousand brokers has about twenty thousand lines. prometheus_client builds an object for each line, and then text from
+each object, which takes as long as a decision cycle. ``MetricFamily`` writes its lines directly. It still has the interface of a
+metric of prometheus_client.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from streaming.shared.metric_def import MetricDef
 
 Labels = tuple[str, ...]
 
-_WHOLE_MAX = 1e15  # Below this a float holds every whole number exactly.
+_WHOLE_MAX = 1e15  # Below this value, a float holds every whole number exactly.
 _ESCAPES = str.maketrans({"\\": "\\\\", "\n": "\\n", '"': '\\"'})
 
 

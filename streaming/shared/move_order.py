@@ -4,8 +4,8 @@
     2. Partitions of the topics that the operator names (``tuner.first_topics``), in the order of this list.
     3. All others, by bytes.
 
-The callers sort by bytes within each class as their work requires: a plan keeps its slowest side busy and begins with large
-partitions, and a recovery begins with those that lack little.
+The callers sort by bytes within each class. A plan keeps its slowest side busy and begins with large partitions. A recovery begins
+with the partitions that lack the fewest bytes.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ def move_class(
 
 
 def topic_rank(topic: str, first_topics: Sequence[str]) -> int:
-    """Returns the place of a topic in the operator's list; the length of the list if it is not there."""
+    """Returns the position of a topic in the operator's list; the length of the list if the topic is not in the list."""
     return next((n for n, name in enumerate(first_topics) if fnmatchcase(topic, name)), len(first_topics))
 
 
 def goes_first(key: tuple[IsrStanding, int], first_topics: Sequence[str]) -> bool:
-    """Returns whether a partition of this class is copied before all that are only sorted by bytes."""
+    """Returns whether partitions of this class are copied before the partitions that are only sorted by bytes."""
     standing, rank = key
     return standing is not IsrStanding.ABOVE or rank < len(first_topics)
 

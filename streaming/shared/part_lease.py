@@ -5,11 +5,11 @@ window end. So this lease is less strict than the tuners', in favour of collecti
 
 - A holder acts on while the group's coordinator does not answer, because without a coordinator no other process gets the lease.
 - A process that the group has not answered for ``UNANSWERED_S_MAX`` acts. Otherwise no process would act if the holder restarts or
-  fails while the coordinator is away, for example because its partition of ``__consumer_offsets`` is offline.
+  fails while the coordinator is down, for example because its partition of ``__consumer_offsets`` is offline.
 - A process whose user has no right on the group acts, and logs the missing right.
 - A process may act until the group's first answer if the group has no member when the process starts (``begins_alone``). If two
   hosts start at the same moment, both act for these seconds.
-- A holder that was suspended does not act until the group has answered it, or has been silent for that long.
+- A holder that was suspended does not act until the group has answered it, or has been silent for ``UNANSWERED_S_MAX``.
 
 ``acts`` is cheap and may be called by any thread before each write. It also requires that the lease's thread has run within the
 last seconds. So a process that was suspended writes nothing after it resumes, apart from the records that were on their way.
@@ -69,7 +69,7 @@ class SoleHolderAssignor(AbstractPartitionAssignor):  # type: ignore[misc]  # ka
     version = 0
 
     def __init__(self) -> None:
-        self._held_in = -1  # The generation in which this member had the partition; -1: it has it not.
+        self._held_in = -1  # The generation in which this member had the partition; -1 if it does not have the partition.
 
     def metadata(self, topics: Set[str]) -> ConsumerProtocolSubscription:
         return ConsumerProtocolSubscription(self.version, list(topics), b"%d" % self._held_in)
@@ -101,9 +101,9 @@ def may_act_after_renewal(acts: bool, lease: Lease, *, is_holder: bool, was_susp
     """Returns whether a process may act after ``lease.renew`` has returned.
 
     Args:
-        acts: whether it acted before.
+        acts: whether the process acted before.
         is_holder: the result of ``renew``.
-        was_suspended: whether the process may have been suspended since the renewal before.
+        was_suspended: whether the process may have been suspended since the previous renewal.
     """
     if is_holder or lease.is_denied:
         return True
@@ -125,9 +125,9 @@ class PartLease:
         """
         Args:
             part: "collector" or "stream", for log messages.
-            note: identifies what this process continues from; see ``sign``.
-            begins_alone: the group had no member when this process started. So it acts until the group's first answer, for which
-                Kafka lets the first member of a group wait for 3 s.
+            note: identifies the data from which this process continues; see ``sign``.
+            begins_alone: whether the group had no member when this process started. If so, this process acts until the group's
+                first answer, for which Kafka lets the first member of a group wait for 3 s.
         """
         self._lease = lease
         self._part = part
@@ -161,7 +161,7 @@ class PartLease:
         return self._acts and self._monotonic() - self._renewed_s < SUSPENDED_AFTER_S
 
     def holds(self) -> bool:
-        """Returns whether this process might act at the last renewal, even if a busy machine delays the next one."""
+        """Returns whether this process was allowed to act at the last renewal, even if a busy machine delays the next renewal."""
         return self._acts
 
     def stands_by(self) -> bool:
@@ -180,7 +180,7 @@ class PartLease:
         return hangs
 
     def follows_another(self) -> bool:
-        """Returns whether a process with another note has signed since this one did. False if no process has signed."""
+        """Returns whether a process with another note has signed after this process. Returns False if no process has signed."""
         return self._last_note is not None and self._last_note != self._note
 
     def sign(self) -> None:
@@ -199,21 +199,21 @@ class PartLease:
         )
         if is_holder and self._note:
             acts = is_answered = self._handle_notes(is_new=not self._acts)
-        # A step that takes long counts in part: the process may have been suspended, or was connecting while brokers are away.
+        # A step that takes long counts in part: the process may have been suspended, or was connecting while brokers were down.
         elapsed_s = min(now_s - self._renewed_s, SUSPENDED_AFTER_S)
         self._unanswered_s = 0.0 if is_answered else self._unanswered_s + elapsed_s
         acts_unanswered = not acts and self._unanswered_s >= UNANSWERED_S_MAX
         if acts_unanswered and self._stands_by and self._note:
             self._last_note = _OF_ANOTHER
         acts = acts or acts_unanswered
-        # A standby stays one during a rebalance.
+        # A standby stays a standby during a rebalance.
         stands_by = not acts and (is_answered or self._stands_by)
         self._to_sign = self._to_sign and acts
         self._acts, self._stands_by, self._renewed_s = acts, stands_by, now_s
         self._tell(acts_unanswered=acts_unanswered)
 
     def _tell(self, *, acts_unanswered: bool) -> None:
-        """Logs what this process does, unless it is the same as in the last call."""
+        """Logs whether this process acts or stands by, unless that has not changed since the last call."""
         part = self._part
         if acts_unanswered:
             state = f"the {part} acts without the lease: its group has not answered for {UNANSWERED_S_MAX:.0f} s"
@@ -222,7 +222,7 @@ class PartLease:
         elif self._stands_by:
             state = f"the {part} is on standby: another {part} of this cluster has the lease"
         elif self._was_told is None:
-            return  # The first answer of the group takes a moment.
+            return  # Logs nothing yet, because the first answer of the group takes a moment.
         else:
             state = f"the {part} waits for an answer of its group"
         if state != self._was_told:

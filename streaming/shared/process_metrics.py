@@ -24,9 +24,9 @@ _PAGE_BYTES = resource.getpagesize()
 class ConfigState:
     """State of the settings file at the last check."""
 
-    is_valid: bool  # The next start would accept it.
-    valid_at_s: float  # When it was last valid, epoch seconds.
-    is_applied: bool  # This process runs with its present content.
+    is_valid: bool  # Whether the next start would accept the file.
+    valid_at_s: float  # When the file was last valid, epoch seconds.
+    is_applied: bool  # Whether this process runs with the present content of the file.
     reloads_taken: int = 0  # Reloads requested with SIGHUP.
     reloads_refused: int = 0
 

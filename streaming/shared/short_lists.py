@@ -12,7 +12,7 @@ def join_names(
     """Returns the first ``count_max`` names joined, and the number left out: "a, b and 3 more".
 
     Args:
-        noun: for the names left out, if the names do not tell what they are.
+        noun: the noun for the names left out, if the names themselves do not tell what they are.
         separator: a semicolon is also put before "and": "a; b; and 3 more".
     """
     items = list(names)

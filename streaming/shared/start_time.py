@@ -1,6 +1,6 @@
 """The time from the stream's start to its first signals, as messages state it.
 
-Spark starts a JVM, plans the query and fills its first window. Shared machines with few cores take the longer time.
+In this time Spark starts a JVM, plans the query and fills its first window. Shared machines with few cores need the longest time.
 """
 
 USUAL = "30 to 60 s"

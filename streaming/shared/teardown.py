@@ -1,4 +1,4 @@
-"""Named clean-up steps for an ``ExitStack``, which runs them in reverse order of construction."""
+"""Named clean-up steps for an ``ExitStack``, which runs the steps in reverse order of construction."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Notices threads of this process that end because of an error: logs, counts and names them.
 
-Python prints such an error to stderr and continues without the thread. A thread that the process cannot do without is started as a
-``VitalThread``: the process then ends with it, and its supervisor starts it again.
+Python prints the error of a thread to stderr, and continues without the thread. A thread that the process needs is started as a
+``VitalThread``: if this thread fails, the process ends, and its supervisor starts the process again.
 """
 
 from __future__ import annotations

@@ -23,7 +23,8 @@ _KEEP_A_WEEK_OR_A_GIB = {
     "retention.bytes": str(1024**3),
     "segment.bytes": str(_SEGMENT_BYTES),  # Kafka deletes whole segments.
 }
-# From this replication factor on, the journal has min.insync.replicas=2: a write that only one broker has could be lost with it.
+# From this replication factor on, the journal has min.insync.replicas=2, because a write on only one broker could be lost with that
+# broker.
 _MIN_IN_SYNC_2_FROM_REPLICAS = 3
 _DEFAULTS = {"cleanup.policy": "delete", "compression.type": "producer"}  # Kafka's defaults.
 # Settings that decide whether records of a topic can be read back.
@@ -40,8 +41,8 @@ class TopicSpec:
 
 def topic_specs(topics: Topics) -> list[TopicSpec]:
     """Returns the settings of rheostat's topics."""
-    # LogAppendTime: the broker's clock then gives a record's age, independent of the sender's clock.
-    # producer: otherwise a broker may recompress records, and rheostat's Python code reads gzip only.
+    # LogAppendTime: a record's age then depends on the broker's clock, and not on the sender's clock.
+    # compression.type=producer: with another value, a broker may recompress records, and rheostat's Python code reads only gzip.
     common = {"message.timestamp.type": "LogAppendTime", "compression.type": "producer"}
     compression = ("compression.type",)
     # Records about thousands of moving partitions exceed Kafka's default of 1 MiB.

@@ -38,7 +38,7 @@ class UnitHint:
 
 
 def _with_unit(parse: Callable[[str], float]) -> BeforeValidator:
-    """Returns a validator that parses text with a unit; pydantic parses everything else, plain numbers as text included."""
+    """Returns a validator that parses text with a unit. pydantic parses all other values, including plain numbers as text."""
 
     def read(value: object) -> object:
         if not isinstance(value, str) or _is_number(value):
@@ -49,7 +49,7 @@ def _with_unit(parse: Callable[[str], float]) -> BeforeValidator:
 
 
 def _plain_rate(value: object) -> object:
-    """Refuses a small number without a unit, also as text (from an environment variable)."""
+    """Refuses a small number without a unit. The number may be text, from an environment variable."""
     is_plain = (isinstance(value, int | float) and not isinstance(value, bool)) or (
         isinstance(value, str) and _is_number(value)
     )

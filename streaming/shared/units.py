@@ -27,7 +27,7 @@ _BYTES = {
     "PiB": 2.0**50,
 }
 _BITS = {"bit": 1 / 8, "kbit": 1e3 / 8, "Mbit": 1e6 / 8, "Gbit": 1e9 / 8}
-# For each unit: the smallest size in bytes that is shown in it, the bytes of the unit, and its name.
+# For each unit: the smallest size in bytes that is shown in this unit, the bytes of the unit, and its name.
 _SIZE_UNITS = tuple(
     (0.9995 * factor, factor, unit)
     for factor, unit in ((1e15, "PB"), (1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
@@ -151,7 +151,7 @@ def span_text(seconds: float) -> str:
     """Returns seconds in two units at most, rounded: "89 s", "1 h 30 min"."""
     if seconds < 10:
         return f"{seconds:.1f} s"
-    if seconds < 25:  # Below this, rounding to whole seconds would be an error above 2 %.
+    if seconds < 25:  # Below this value, rounding to whole seconds would cause an error of more than 2 %.
         number = f"{seconds:.1f}".removesuffix(".0")
         return f"{number} s"
     if round(seconds) < 120:
@@ -174,10 +174,10 @@ def share_text(share: float) -> str:
 
 
 def _amount(text: str, units: Mapping[str, float], expected: str, shown: str | None = None) -> float:
-    """Returns a number times its unit's factor.
+    """Returns a number times the factor of its unit.
 
     Args:
-        expected: for the error message.
+        expected: the expected form, for the error message.
         shown: the text for the error message, if it is not ``text``.
 
     Raises:

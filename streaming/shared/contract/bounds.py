@@ -11,11 +11,11 @@ from typing import Annotated
 from msgspec import Meta
 
 RECORD_BYTES_MAX = 1_048_576  # Kafka's default for `max.message.bytes`.
-COUNT_MAX = 2**53  # Many programs read JSON numbers as floats, which hold integers exactly up to here.
+COUNT_MAX = 2**53  # Many programs read JSON numbers as floats, which hold integers exactly up to this value.
 NUMBER_MAX = 1e24  # Kafka itself reports about 1e20 tokens for a tenant without a quota.
 TIMESTAMP_MS_MAX = 253_402_300_799_999  # The last millisecond of the year 9999.
 NODE_ID_MAX = 2**31 - 1  # Kafka's node ids and partition numbers are 32-bit integers.
-# Not 0, because the tuner divides the number of scrapes by completeness.
+# The minimum is above 0, because the tuner divides the number of scrapes by completeness.
 COMPLETENESS_MIN, COMPLETENESS_MAX = 1e-6, 1e6
 TEXT_CHARS_MAX = 4_096
 ITEMS_MAX = 10_000

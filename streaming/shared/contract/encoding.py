@@ -50,7 +50,10 @@ def signal_kind(signal: Signal) -> str:
 
 
 def signal_key(signal: Signal) -> bytes:
-    """Returns ``cluster|kind|node|part|window end``. Part: the side of a move or the labels of a tenant; other signals lack it."""
+    """Returns ``cluster|kind|node|part|window end``.
+
+    The part is the side of a move or the labels of a tenant. The keys of other signals have no part.
+    """
     if isinstance(signal, BrokerSignal | MoveSignal | ReplicationSignal):
         node = signal.broker
         part = signal.side.value if isinstance(signal, MoveSignal) else ""
@@ -81,8 +84,8 @@ def decode_signal(value: bytes) -> Signal:
     """Returns the signal that a record of the signals topic holds. Unknown fields are ignored; absent optional fields are None.
 
     Raises:
-        ContractError: the only error. The record is not JSON, too long, nested too deeply, of another version or kind, lacks a
-            required field, or has a value outside its range (bounds.py).
+        ContractError: the only error. The record is not JSON, is too long or nested too deeply, has another version or kind,
+            lacks a required field, or has a value outside its range (bounds.py).
     """
     if len(value) > RECORD_BYTES_MAX:
         raise ContractError(f"the record has {len(value)} bytes; a signal has at most {RECORD_BYTES_MAX}")

@@ -77,7 +77,7 @@ class HistoryPeriod:
 
     Attributes:
         start_ms: start of the period; a multiple of its length.
-        tenants: those with the highest rates.
+        tenants: the tenants with the highest rates.
     """
 
     cluster: Text

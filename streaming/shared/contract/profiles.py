@@ -25,7 +25,7 @@ class LoadForecast:
 
     Attributes:
         bytes_per_s: by step, from ``BrokerProfile.start_ms`` on; None if not known.
-        error_bytes_per_s: mean absolute error of such forecasts so far, by horizon (``HORIZONS_H``); None if not measured yet.
+        error_bytes_per_s: mean absolute error of earlier forecasts, by horizon (``HORIZONS_H``); None if not measured yet.
         model: the model with the most weight.
     """
 
@@ -86,11 +86,11 @@ class ChangedMeasure(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ChangeEvent:
-    """A measure that has changed lastingly (a change point), or that is unusual for the hour. No decision depends on it.
+    """A lasting change of a measure (a change point), or a value that is unusual for the hour. No decision depends on events.
 
     Attributes:
-        is_unusual: True: one unusual value; False: a change that lasts.
-        broker: None for a tenant.
+        is_unusual: True for one unusual value; False for a lasting change.
+        broker: the broker; None if the event is about a tenant.
         before: the usual value before.
         after: the value since then.
         since_ms: start of the period in which it changed; epoch.

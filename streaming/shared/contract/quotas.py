@@ -1,4 +1,6 @@
-"""The entity that a Kafka client quota applies to: a user, a client-id, both, or the default for names without their own.
+"""The entity to which a Kafka client quota applies: a user, a client-id, both, or a default.
+
+A default applies to names that have no quota of their own.
 
 When several quota entities match a client, Kafka applies the first that exists in this order: user and client-id, user and any
 client-id, user; any user and client-id, any user and any client-id, any user; client-id, any client-id.

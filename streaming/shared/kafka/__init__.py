@@ -1,6 +1,6 @@
 """Access to a Kafka cluster: settings, clients, and the admin calls that rheostat makes, with typed values and errors.
 
-kafka-python returns errors as strings and reports missing rights as empty answers. This package hides both from its callers.
+kafka-python returns errors as strings, and reports missing rights as empty answers. This package turns both into typed errors.
 """
 
 from streaming.shared.kafka.clients import admin_client, close_admin, consumer, producer

@@ -33,7 +33,7 @@ _QUOTED_CHARS_MAX = 120
 _NUMBER_MAX = 1e15
 _LIFETIME_S_MAX = 86_400.0  # A token that lasts longer is fetched again anyway.
 _ENDPOINT, _FILE, _PROVIDER = "sasl_oauth_token_endpoint", "sasl_oauth_token_file", "sasl_oauth_token_provider"
-# The characters that RFC 6750 allows. Any other one could end the token inside the login message.
+# The characters that RFC 6750 allows. Any other character could end the token inside the login message.
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")
 
 
@@ -51,7 +51,7 @@ class TokenEndpoint:
 
     Attributes:
         client_secret: the secret, or the file that contains it.
-        cafile: PEM file with the authorities of the endpoint; None means those of the operating system.
+        cafile: PEM file with the certificate authorities of the endpoint; None means the authorities of the operating system.
     """
 
     url: str
@@ -71,7 +71,7 @@ class TokenEndpoint:
             LoginError: the endpoint does not answer with a valid token.
         """
         secret = self.client_secret.read() if isinstance(self.client_secret, SecretFile) else self.client_secret
-        # RFC 6749, section 2.3.1: both are form-encoded before they are joined.
+        # RFC 6749, section 2.3.1: client id and secret are form-encoded before they are joined.
         user, password = (urllib.parse.quote_plus(text) for text in (self.client_id, secret))
         form = {"grant_type": "client_credentials"} | ({"scope": self.scope} if self.scope else {})
         request = urllib.request.Request(
@@ -193,7 +193,7 @@ def checked(value: str, expires_s: float | None, name: str) -> AccessToken:
     """
     if not _TOKEN.fullmatch(value):
         raise LoginError(f"{name} gives no token: a token has only letters, digits and - . _ ~ + / =")
-    # The claim wins: the brokers look at it, and some endpoints round ``expires_in``.
+    # The token's claim takes precedence, because brokers check the claim, and some endpoints round ``expires_in``.
     expires_s = _expiry_claim(value) or expires_s
     if expires_s is None or not math.isfinite(expires_s):
         raise LoginError(f"{name} gives a token that does not say when it expires")

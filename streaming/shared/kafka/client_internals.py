@@ -1,4 +1,4 @@
-"""Access to private attributes of kafka-python 3.0 if the only module that names them.
+"""Gives access to private attributes of kafka-python 3.0. No other module names these attributes.
 
 rheostat needs requests that kafka-python's public API does not offer, and clients that close reliably.
 tests/unit/streaming/shared/kafka/test_client_internals.py fails when an upgrade of kafka-python removes or changes one of these

@@ -73,12 +73,12 @@ def admin_client(settings: KafkaSettings, client_id: str) -> KafkaAdminClient:
 def _closed_on_failure(*, starts_thread: bool) -> Iterator[Callable[..., KafkaNetClient]]:
     """Yields the function with which a Kafka client creates its network client.
 
-    If the Kafka client cannot be created, the network client already has a thread and open files, and the caller has no handle to
-    close them. So they are closed here.
+    If the Kafka client cannot be created, its network client already has a thread and open files that the caller cannot close. So
+    this function closes the network client.
 
     Args:
-        starts_thread: the function also starts the thread of the network client. The Kafka client itself would start it without
-            waiting until it runs, and a thread that is told to stop before its loop runs never stops.
+        starts_thread: whether the function also starts the thread of the network client. The Kafka client itself would start the
+            thread without waiting until its loop runs, and a thread that is told to stop before that never stops.
     """
     net_clients: list[KafkaNetClient] = []
 

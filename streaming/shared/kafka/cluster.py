@@ -68,7 +68,7 @@ CLUSTER_DEFAULT = ""
 _LATEST = -1
 _EARLIEST_LOCAL = -4
 _EARLIEST_PENDING_UPLOAD = -6
-# The first version of the request that knows the timestamp. An earlier version would take it for a time.
+# By special timestamp: the first version of the request that knows it. An earlier version would treat the value as a time.
 _FIRST_VERSIONS = {_LATEST: 0, _EARLIEST_LOCAL: 8, _EARLIEST_PENDING_UPLOAD: 11}
 # Values of ``replica_id`` in a ListOffsets request: Kafka returns the high watermark to a consumer, and the leader's log end offset
 # to a debugging client.
@@ -125,7 +125,7 @@ class ClusterClient:
         )
 
     def broker_versions(self, brokers: Iterable[int]) -> dict[int, BrokerVersion | ClusterError]:
-        """Returns what each broker tells about its version. All brokers are asked in parallel; no right is needed."""
+        """Returns the version data of each broker. All brokers are asked in parallel; no right is needed."""
         request = ApiVersionsRequest(client_software_name="rheostat", client_software_version="0")
         answers = self._connection.send_each("read the version", dict.fromkeys(set(brokers), request))
         return {broker: read_or_error(answer, read_broker_version) for broker, answer in answers.items()}
@@ -259,7 +259,7 @@ class ClusterClient:
                 raise_for_code(code, right, call)
 
     def group_members(self, group: str) -> int | None:
-        """Returns the number of members of a consumer group; None if the right to describe it is missing.
+        """Returns the number of members of a consumer group; None if the right to describe the group is missing.
 
         Raises:
             ClusterError: as ``describe_members``.
@@ -268,7 +268,7 @@ class ClusterClient:
         return None if members is None else len(members)
 
     def describe_members(self, group: str) -> list[GroupMember] | None:
-        """Returns the members of a consumer group; None if the right to describe it is missing.
+        """Returns the members of a consumer group; None if the right to describe the group is missing.
 
         Raises:
             ClusterError: the group cannot be described for another reason, which may be temporary (a coordinator that is starting).
@@ -375,7 +375,7 @@ class ClusterClient:
     def replica_end_offsets(
         self, replicas: Mapping[int, Iterable[TopicPartition]]
     ) -> dict[int, dict[TopicPartition, int] | ClusterError]:
-        """Returns the log end offsets of each broker's replicas, leaders or not. Absent: the broker has no such replica yet."""
+        """Returns the log end offsets of each broker's replicas. A replica that does not exist yet is absent."""
         return self._offsets_by_broker(replicas, _DEBUGGER, _LATEST)
 
     def local_start_offsets(

@@ -1,8 +1,8 @@
 """Sends requests to a cluster and returns answers, or errors that name the call and the reason.
 
-Requests to several brokers run in parallel with one deadline for all, and give one result per broker. A broker that misses the
-deadline is sent no further request while its answer is outstanding. Afterwards its deadline is one second (``IMPATIENT_MS``), until
-it answers in time. So a hanging broker costs the full time-out once, and does not delay the answers of other brokers.
+Requests to several brokers run in parallel, with one deadline for all brokers and one result per broker. A broker that misses the
+deadline gets no further request while its answer is outstanding. Afterwards its deadline is one second (``IMPATIENT_MS``), until
+it answers in time. So a hanging broker costs the full time-out only once, and does not delay the answers of other brokers.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 The request (IncrementalAlterConfigs) names one of rheostat's topics, contains no change, and has ``validate_only`` set. It takes
 the path of every topic creation: through a broker into the controller's event queue. The controller answers only after it has
-committed earlier writes (QuorumController). A request to create an existing topic would measure the same, but the controller would
-log each request and count it as a creation.
+committed earlier writes (QuorumController). A request to create an existing topic would measure the same time, but the controller
+would log each such request and count it as a creation.
 """
 
 from __future__ import annotations

@@ -18,9 +18,9 @@ _SOURCES = {
 
 
 def read_cordons(client: ClusterClient, brokers: Collection[int]) -> dict[int, BrokerCordon | ClusterError]:
-    """Returns the cordons of each broker, or why they cannot be read. A broker of a version without cordons has none.
+    """Returns the cordons of each broker, or why they cannot be read. A broker whose version has no cordons has none.
 
-    Only brokers of a version with cordons are asked for their settings, which needs a right (DescribeConfigs on Cluster).
+    Only brokers whose version has cordons are asked for their settings, which needs a right (DescribeConfigs on Cluster).
     """
     answers = client.broker_versions(brokers)
     cordons: dict[int, BrokerCordon | ClusterError] = {}
@@ -52,7 +52,7 @@ def read_known_cordons(client: ClusterClient, brokers: Collection[int]) -> dict[
 
 
 def cordons_missing(version: BrokerVersion) -> str | None:
-    """Returns why the broker's log directories cannot be cordoned, and which version they need; None if they can be cordoned."""
+    """Returns why the broker's log directories cannot be cordoned, and which version is needed; None if cordons are possible."""
     needs = f"cordoned log directories need Kafka {_text(CORDONS_FROM)} or newer"
     newest, used = version.metadata_version_max, version.metadata_version
     if newest is None or newest < CORDONS_METADATA_VERSION:
@@ -71,7 +71,7 @@ def cordons_missing(version: BrokerVersion) -> str | None:
 
 
 def find_missing(versions: Mapping[int, BrokerVersion | ClusterError], brokers: Collection[int]) -> str | None:
-    """Returns a sentence about the first of these brokers whose log directories cannot be cordoned; None if all can be."""
+    """Returns a sentence about the first of these brokers whose log directories cannot be cordoned; None if there is none."""
     for broker in sorted(brokers):
         version = versions.get(broker)
         if isinstance(version, ClusterError):

@@ -11,7 +11,7 @@ from streaming.shared.contract import ContractError, HistoryPeriod, decode_histo
 from streaming.shared.kafka.read_to_end import read_to_end
 
 _POLL_MS = 500
-# A key is searched in this many of the newest records first, and then in all records of the time range.
+# A key is searched first in these numbers of the newest records, and then in all records of the time range.
 _NEWEST = (20, 500)
 
 

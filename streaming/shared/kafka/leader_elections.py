@@ -16,9 +16,9 @@ class BrokerConfigs(Protocol):
 
 
 def electing_brokers(client: BrokerConfigs, brokers: Iterable[int]) -> frozenset[int] | None:
-    """Returns the brokers with ``auto.leader.rebalance.enable``; None if a broker does not tell its settings.
+    """Returns the brokers with ``auto.leader.rebalance.enable``; None if the settings of a broker cannot be read.
 
-    The setting of the active controller decides, but brokers tell their own settings only.
+    Kafka uses the setting of the active controller, but only the brokers' own settings can be read.
     """
     answers = client.broker_configs(sorted(brokers), [kafka_names.AUTO_LEADER_REBALANCE])
     electing = set()

@@ -1,6 +1,6 @@
 """Changes SASL mechanisms of kafka-python, whose table of mechanisms is public.
 
-PLAIN, SCRAM   read the password from a file at each login. kafka-python itself keeps the password of a client for its life.
+PLAIN, SCRAM   read the password from a file at each login. kafka-python itself keeps the first password as long as a client lives.
 GSSAPI         uses the key of a given principal, and explains a login that the Kerberos library refuses. kafka-python itself would
                use the first key of the keytab, and would only time out.
 """
@@ -24,7 +24,7 @@ _CODES = re.compile(r"^Major \(\d+\): .*Minor \(\d+\): ")
 
 @dataclass(frozen=True, slots=True)
 class KeytabLogin:
-    """The Kerberos service of the brokers, and the key with which rheostat logs in."""
+    """The Kerberos service name of the brokers, and the key with which rheostat logs in."""
 
     service_name: str
     principal: str
@@ -52,7 +52,7 @@ class KeytabLogin:
 def register_mechanisms() -> None:
     """Makes kafka-python accept a ``SecretFile`` and a ``KeytabLogin``, and raise LoginError if Kerberos fails.
 
-    The former is a value of ``sasl_plain_password``, the latter of ``sasl_kerberos_service_name``.
+    A ``SecretFile`` is a value of ``sasl_plain_password``. A ``KeytabLogin`` is a value of ``sasl_kerberos_service_name``.
     """
     register_sasl_mechanism("GSSAPI", _with_explanation(get_sasl_mechanism("GSSAPI")), overwrite=True)
     for name in WITH_PASSWORD:

@@ -14,7 +14,7 @@ from streaming.shared.kafka.answers import AUTHORIZATION_ERRORS, OUTCOME_UNKNOWN
 from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.kafka.values import ClusterError, MissingPermission, Unreachable
 
-_AS_ASSIGNED = -1  # In place of a number: the assignments of the request determine it.
+_AS_ASSIGNED = -1  # Stands for a number that Kafka derives from the assignments in the request.
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import Any
 from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaTimeoutError
 
-# A poll that gets no records lasts this long, also if its fetches have shown the end of the topic meanwhile.
+# A poll without records takes this time, even if its fetches have shown the end of the topic earlier.
 READ_POLL_MS = 50
 _SILENCE_S_MAX = 10.0
 
@@ -23,7 +23,7 @@ def read_to_end(
         starts: the first offset of each partition; all are assigned to ``consumer``.
 
     Raises:
-        KafkaError: Kafka does not answer, or for 10 s no record came before the end.
+        KafkaError: Kafka does not answer, or no record has come for 10 s before the end is reached.
     """
     if not starts:
         return

@@ -91,7 +91,7 @@ class ReassignmentClient(ClusterClient):
         return {key: results.get(key, _NO_RESULT) for key in replicas}
 
     def may_alter(self) -> None:
-        """Checks the right to reassign with an empty request; Kafka checks the right first.
+        """Checks the right to reassign partitions, by an empty request: Kafka checks the right before the content.
 
         Raises:
             MissingPermission: Alter on Cluster, for reassignments and elections.
@@ -116,7 +116,7 @@ class ReassignmentClient(ClusterClient):
     def elect_preferred(self, partitions: Iterable[TopicPartition]) -> Outcome:
         """Makes the first in-sync replica of each partition its leader.
 
-        Returns errors by partition (None means success or leads already).
+        Returns errors by partition (None means success, or that this replica leads already).
 
         Raises:
             MissingPermission: Alter on Cluster.

@@ -2,7 +2,7 @@
 
 The collector measures the bytes that such a replica lacks, and the tuner decides how fast it may copy them. Reading all partitions
 of a large cluster takes seconds, so a finder reads them only when the list of living brokers has changed. Between two such reads
-it reads only the topics that have recovering replicas, and those that another reader of all partitions has named (``note``).
+it reads only the topics that have recovering replicas, and topics that another reader of all partitions has named (``note``).
 
 A broker may leave and return repeatedly. For ``ABSENT_S_MAX`` after it has left, its replicas are still treated as recovering, so
 that its restarts change no settings.
@@ -29,8 +29,8 @@ from streaming.shared.kafka.tiered import is_tiered, with_copied_bytes
 from streaming.shared.kafka.values import ClusterError, PartitionState
 from streaming.shared.move_order import IsrStanding, move_class
 
-# At most this many partitions with recovering replicas are reported: the least urgent ones, because the more urgent ones must not
-# wait for a throttle. After the loss of a rack there may be a hundred thousand.
+# At most this many partitions with recovering replicas are reported: the least urgent partitions, because the more urgent
+# partitions must not wait for a throttle. After the loss of a rack, a hundred thousand partitions may recover.
 PARTITIONS_MAX = 10_000
 CHECK_EVERY_S = 1.0
 ABSENT_S_MAX = 60.0
@@ -52,12 +52,12 @@ class RecoveringReplicas:
 
     Attributes:
         partitions: the partitions with recovering replicas (``PartitionState.recovering``), the most urgent first. If there are
-            more than ``PARTITIONS_MAX``, only the least urgent ones.
+            more than ``PARTITIONS_MAX``, only the least urgent of them.
         min_in_sync: min.insync.replicas of their topics.
         lacking_bytes: the bytes that the recovering replicas of a partition lacked when they were found, where this is known.
         left_out: the number of further, more urgent partitions.
         stuck: brokers whose replicas are out of sync and gain nothing; ``partitions`` does not have these replicas.
-        number: grows by one with each check that found replicas that did not recover before, or bytes that were unknown before.
+        number: grows by one with each check that has found further recovering replicas, or bytes that were unknown before.
     """
 
     partitions: tuple[PartitionState, ...] = ()
@@ -84,7 +84,7 @@ class RecoveryFinder:
         Args:
             client: a connection that no other thread uses.
             reads_details: whether ``result`` has min.insync.replicas and the lacking bytes.
-            first_topics: topics that come first among partitions that are equally close to min.insync.replicas.
+            first_topics: topics whose partitions come first among partitions that are equally close to min.insync.replicas.
         """
         self.result = RecoveringReplicas()
         self._checked_at_s = float("-inf")  # When the last check without an error began.

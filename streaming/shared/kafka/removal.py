@@ -14,7 +14,7 @@ class RemovalClient(TopicMutationClient):
     """An admin connection that deletes what rheostat has created. Not thread-safe."""
 
     def delete_topics(self, topics: Collection[str]) -> dict[str, ClusterError | None]:
-        """Deletes each topic. Returns errors by topic (None if success, also if the topic does not exist).
+        """Deletes each topic. Returns errors by topic (None means success, also if the topic does not exist).
 
         Raises:
             ClusterError: no broker is known.

@@ -25,7 +25,7 @@ def check_readable(setting: str, path: str) -> None:
         setting: the key that names the file, for the message.
 
     Raises:
-        LoginError: it cannot be opened.
+        LoginError: the file cannot be opened.
     """
     try:
         Path(path).open("rb").close()

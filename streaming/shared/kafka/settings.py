@@ -168,7 +168,7 @@ class KafkaSettings(BaseModel):
         """Checks that the password, the token or the keytab of a login is available. The check may wait for the token endpoint.
 
         Raises:
-            LoginError: it is not available; the text names the setting.
+            LoginError: the password, token or keytab is not available; the text names the setting.
         """
         if self.uses_sasl and self.sasl_mechanism in WITH_PASSWORD:
             password = self._password()
@@ -252,7 +252,7 @@ class KafkaSettings(BaseModel):
             file = java_token_file(self._token_origin())
             module = f"{_JAVA}.oauthbearer.OAuthBearerLoginModule required tokenFile={_quoted(file)}"
             config["sasl.login.callback.handler.class"] = _TOKEN_LOGIN
-            # The defaults suit tokens of hours. For a short one the client would warn at each login.
+            # Kafka's defaults suit tokens that last for hours. With a short-lived token, the client would warn at each login.
             config |= {"sasl.login.refresh.min.period.seconds": "1", "sasl.login.refresh.buffer.seconds": "0"}
         elif self.sasl_mechanism == "GSSAPI":
             module = f"com.sun.security.auth.module.Krb5LoginModule required {self._java_kerberos()}"

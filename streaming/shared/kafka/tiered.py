@@ -1,8 +1,8 @@
 """Reads how much of tiered partitions (KIP-405) each follower has copied; see copied_bytes.py.
 
-The sizes that Kafka reports are those of the local logs. ``with_copied_bytes`` replaces the sizes of the followers, so that the
-leader's size minus a follower's size is what the follower still has to copy, as for other topics. Without tiered topics it sends no
-request.
+Kafka reports the sizes of the local logs. ``with_copied_bytes`` replaces the sizes of followers. With the new sizes, the
+leader's size minus a follower's size equals the bytes that the follower still has to copy, as for other topics. Without tiered
+topics, ``with_copied_bytes`` sends no request.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ class TieredClient(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CopiedSizes:
-    """Log sizes by broker. The size of a follower of a tiered partition is the bytes that it has, or does not have to copy.
+    """Log sizes by broker. For a follower of a tiered partition: the bytes that it has already, or does not have to copy.
 
     Attributes:
-        waiting: brokers, by partition, whose replica has to read the state of the remote log before its first byte.
+        waiting: by partition, the brokers whose replica has to read the state of the remote log before its first byte.
     """
 
     by_broker: _ByReplica
@@ -75,8 +75,8 @@ def with_copied_bytes(
 ) -> CopiedSizes:
     """Returns the sizes with the followers of tiered partitions adjusted.
 
-    If a broker does not tell its offsets, its error replaces its sizes, because they are of no use without the offsets. If it has
-    no offset of one partition, the size stays.
+    If a broker's offsets cannot be read, the error replaces its sizes, because the sizes are useless without the offsets. If
+    only the offset of one partition is missing, the size of this partition stays.
 
     Args:
         sizes: log sizes by broker, as Kafka reports them.
@@ -151,7 +151,8 @@ def copies_that_cannot_begin(
     """Returns the brokers on which a new replica cannot begin to copy, by partition.
 
     A broker with KIP-1023 asks the leader for the first offset that is not uploaded yet. A leader before Kafka 4.2 does not know
-    this request, and the broker repeats it without end. If no part of the log is only in the remote storage, it does not ask.
+    this request, so the broker repeats the request without end. If no part of the log is only in the remote storage, the broker
+    does not ask.
 
     Args:
         brokers: brokers that may get replicas.
@@ -217,7 +218,7 @@ def _pending_uploads(
 
 
 def _skipping(client: TieredClient, brokers: Iterable[int]) -> set[int]:
-    """Returns the brokers whose new replicas skip what is in the remote storage."""
+    """Returns the brokers whose new replicas skip the part of the log that is in the remote storage."""
     return {
         broker
         for broker, configs in client.broker_configs(brokers, [kafka_names.FETCH_LAST_TIERED]).items()

@@ -9,7 +9,7 @@ batches from ``unreadable_batches``. A fetch that has unpacked ``FETCH_BYTES_MAX
 **Form.** kafka-python raises an error for a header key that is not UTF-8, although brokers accept it. So this module decodes
 records and skips their headers, which rheostat does not use. Brokers also accept offsets that are out of order or beyond the end
 of the topic, which would make a reader's position jump. This module replaces such an offset by one within the batch. A batch with a
-malformed record is skipped from that record on, because one producer wrote the whole batch.
+malformed record is skipped from that record on; one producer wrote the whole batch, so its later records are not trusted either.
 
 **Errors.** After an error in a partition's records kafka-python's ``poll`` never returns: it waits for a generator that has
 ended. So the partition's fetched records are dropped at an error. The next poll fetches them again, and raises again if a checksum
@@ -157,7 +157,7 @@ class _Batches:
                 next_offset = record.offset + 1
                 yield record
         except _Refused as refused:
-            self._bytes_left -= self._batch_bytes_max  # Up to this much was unpacked before the refusal.
+            self._bytes_left -= self._batch_bytes_max  # Up to this many bytes were unpacked before the batch was skipped.
             self._on_unreadable(_unreadable_batch(self._tp, batch, next_offset, str(refused)))
 
     def _unpacked(self, batch: Any) -> tuple[bytearray, int]:

@@ -30,12 +30,12 @@ CORDONS_METADATA_VERSION = 30
 
 @dataclass(frozen=True, slots=True)
 class BrokerVersion:
-    """What a broker tells about its version.
+    """The data about its version that a broker reports.
 
     Attributes:
         metadata_version_max: the newest metadata.version that the broker supports; None if it reports none.
         metadata_version: the metadata.version that the cluster uses; None if it is not reported.
-        is_kraft: the broker runs in KRaft mode, not in ZooKeeper mode.
+        is_kraft: whether the broker runs in KRaft mode; False means ZooKeeper mode.
     """
 
     metadata_version_max: int | None
@@ -51,13 +51,13 @@ class BrokerVersion:
 
 
 def minor_version(version: str) -> Version:
-    """Returns the minor version of a whole one: 4.1.2 → (4, 1)."""
+    """Returns the minor version of a full version: 4.1.2 → (4, 1)."""
     major, minor, _ = version.split(".")
     return int(major), int(minor)
 
 
 def version_of(metadata_version: int) -> Version | None:
-    """Returns the minor version that brought this metadata.version; None for a number below the first one."""
+    """Returns the minor version that introduced this metadata.version; None for a number below the first known one."""
     first = max((number for number in _FIRST_METADATA_VERSION if number <= metadata_version), default=None)
     return None if first is None else _FIRST_METADATA_VERSION[first]
 
