@@ -1,6 +1,6 @@
-"""Writes the Grafana dashboards as JSON, one file for each, named as its uid.
+"""Writes each Grafana dashboard as a JSON file, named after its uid.
 
-The output depends on nothing but the source: the same source gives the same bytes.
+The output depends only on the source: the same source gives the same bytes.
 
     python -m dashboards.build            write the JSON
     python -m dashboards.build --check    exit 1 when a committed JSON is not what this program would write
@@ -19,7 +19,7 @@ from grafana_foundation_sdk.models.dashboard import Dashboard
 from dashboards import controller, fetchers, itself, overview, reassignments, replication, week
 
 FOLDER = Path(__file__).parent
-# In the order in which they are opened.
+# The dashboards in the order in which an operator opens them.
 BOARDS: dict[str, Callable[[], Dashboard]] = {
     board.UID: board.board for board in (overview, reassignments, replication, week, controller, fetchers, itself)
 }

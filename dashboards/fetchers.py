@@ -31,7 +31,7 @@ from streaming.shared.metric_defs import TunerMetric
 from tuner.control.throttle.reason_texts import REASON_TEXTS
 
 UID = "rheostat-fetchers"
-_WARN_RATIO = 0.8  # As rheostat limits warns.
+_WARN_RATIO = 0.8  # `rheostat limits` warns at the same share.
 
 
 def _fill() -> str:

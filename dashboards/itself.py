@@ -32,7 +32,7 @@ from streaming.shared.metric_defs import CollectorMetric, LearnMetric, ProcessMe
 
 UID = "rheostat-itself"
 _PROFILES_OLD_SECONDS = 3 * 3600.0
-_LATE_SECONDS, _LAGGING_SECONDS = 10.0, 60.0  # Two windows, and all that a batch may be behind.
+_LATE_SECONDS, _LAGGING_SECONDS = 10.0, 60.0  # The length of two slides, and the most that a batch may be behind.
 
 
 def wrong() -> list[stat.Panel]:

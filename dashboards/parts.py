@@ -1,7 +1,7 @@
 """The building blocks of every dashboard: queries, panels, variables, links, annotations.
 
-Metric names come from their definitions, so that a renamed metric renames its panels. A panel shows the tuner's verdict
-and makes none of its own.
+Metric names come from the metrics' definitions, so that a renamed metric is renamed in its panels too. A panel shows the tuner's
+verdict and makes no verdict of its own.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ Rows = Sequence[tuple[str, Sequence[Panel]]]
 TAG = "rheostat"
 DATA_SOURCE = common.DataSourceRef(type_val="prometheus", uid="${datasource}")
 
-# As in the meaning of the metric; two and four of the tuner's periods of 15 s.
+# The limit in the meaning of the metric.
 STALL_SCORE_SECONDS_MAX = 14.5
-SIGNAL_AGE_SECONDS_LATE, SIGNAL_AGE_SECONDS_STALE = 30.0, 60.0
+SIGNAL_AGE_SECONDS_LATE, SIGNAL_AGE_SECONDS_STALE = 30.0, 60.0  # Two and four periods of 15 s of the tuner.
 
-# Grafana's names of units; SI, as in Kafka's documentation.
+# Grafana's names of units. Byte units are decimal, as in Kafka's documentation.
 BYTES, BYTES_PER_SECOND, SECONDS, COUNT, RATIO, PER_SECOND = "decbytes", "Bps", "s", "short", "percentunit", "cps"
 FROM_NOW = "dateTimeFromNow"
 ACTION_AND_REASON = "{{action}}: {{reason}}"
 CHANGES = '!~"hold|allow_steering"'  # Actions that change a setting; the closed-loop control acts every second and is left out.
-# Prometheus refuses a query with more than 11,000 steps: a week has 2,016 of these.
+# Prometheus refuses a query with more than 11,000 steps. A week has 2,016 steps of this length.
 _ANNOTATION_STEP_S = 300
 GREEN, YELLOW, RED = "green", "yellow", "red"
 
@@ -43,7 +43,7 @@ GREEN, YELLOW, RED = "green", "yellow", "red"
 
 
 def select(metric: MetricDef, **matchers: str) -> str:
-    """The metric in the chosen cluster and, where it has that label, on the chosen brokers."""
+    """Returns the metric of the chosen cluster and, if it has the label broker, of the chosen brokers."""
     terms = ['cluster="$cluster"']
     if "broker" in metric.labels:
         terms.append('broker=~"$broker"')
@@ -52,7 +52,7 @@ def select(metric: MetricDef, **matchers: str) -> str:
 
 
 def most(metric: MetricDef, **matchers: str) -> str:
-    """Returns the maximum over all processes, so that a restart on another machine does not start a second line."""
+    """Returns the maximum over all processes, so that a restart on another machine does not add a second line to the panel."""
     return f"max({select(metric, **matchers)})"
 
 

@@ -1,4 +1,4 @@
-"""Writes the generated parts of the documentation: each module makes one page of docs/reference/ from the code.
+"""Writes the generated parts of the documentation: each module generates a part of one page in docs/reference/ from the code.
 
-A page is written by people around a part between two markers (page.py); only that part is generated.
+The generated part is between two markers (page.py). People write the rest of the page.
 """

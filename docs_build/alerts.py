@@ -1,4 +1,4 @@
-"""The table of alerts, from the rules of Prometheus."""
+"""Renders the table of alerts from the alerting rules for Prometheus."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Draws the four processes of rheostat, the topics between them, and what goes to and comes from the cluster."""
+"""Draws the four processes of rheostat, the topics between them, and the data that they exchange with the cluster."""
 
 from __future__ import annotations
 

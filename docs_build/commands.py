@@ -1,4 +1,4 @@
-"""The reference of the commands, from the parser of the command line."""
+"""Renders the reference of the commands from the parser of the command line."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def render_commands() -> str:
 def walk_commands() -> Iterator[tuple[str, Any]]:
     """Yields each visible command with its full name, such as ``rheostat plan generate``, in the order of ``--help``.
 
-    A command is an object of click, either of the package or of the copy inside of typer.
+    A command is an object of click: of the package click, or of the copy of click inside typer.
     """
     yield from _walk("rheostat", typer.main.get_command(app))
 

@@ -2,7 +2,8 @@
 
 A message is the first literal argument of the exception. A variable becomes a placeholder in capitals: ``{path}`` becomes PATH.
 An ellipsis stands for an expression, for a variable whose name tells a reader nothing, and for several variables without a word
-between them. A constant of the code becomes its value. An exception that only passes on the text of another one adds no entry.
+between them. A constant of the code becomes its value. An exception that only passes on the text of another exception adds no
+entry.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ CHECKS = ("settings", "units.py", "scenario_schema.py", "schema_types.py", "numb
 NOT_CHECKS = ("throttle_settings.py", "settings_snapshot.py")
 
 ELLIPSIS = "…"
-# Variables whose placeholder is another word than their name.
+# Placeholders of variables whose own name would not tell enough.
 PLACEHOLDERS = MappingProxyType(
     {
         "at": "FILE:LINE: KEY: …",
@@ -61,7 +62,7 @@ PHRASES = frozenset(
     }
 )  # fmt: skip
 
-# A heading, and the start of the paths whose errors stand below it. The first that fits counts.
+# A heading, and the beginnings of the paths whose errors stand under this heading. The first heading that fits is used.
 GROUPS = (
     ("Settings", ("rheostat/config/", "tuner/settings/", "streaming/settings.py", "streaming/collector/settings.py",
                   "streaming/shared/metrics_settings.py", "streaming/shared/unit_settings.py", "streaming/shared/units.py",
@@ -96,7 +97,7 @@ class ErrorMessage:
     Attributes:
         kind: the class of the exception.
         pattern: the message with its variable parts in capitals.
-        path: the file that raises it, relative to the repository.
+        path: the file that raises the exception, relative to the repository.
     """
 
     kind: str
@@ -105,7 +106,7 @@ class ErrorMessage:
 
     @property
     def cure(self) -> str:
-        """What the operator does: the entry that is the longest part of this message, or else that of its class."""
+        """The cure for the operator: the cure whose key is the longest part of this message, else the cure of its class."""
         own = max((part for part in CURES if part in self.pattern), key=len, default="")
         return CURES.get(own) or DEFAULT_CURES.get(self.kind) or DEFAULT_CURES[COMMAND_ERROR]
 
@@ -210,7 +211,7 @@ def _raised(
 
 
 def _with_prefix(kind: str, text: str, path: str, call: ast.Call, position: int) -> str:
-    """Returns the message with what the program prints before it: the option, the key of the settings, or the kind of fault."""
+    """Returns the message with the text that the program prints before it: the option, the settings key, or the kind of fault."""
     if kind == "typer.BadParameter":
         hint = next((word.value for word in call.keywords if word.arg == "param_hint"), None)
         option = pattern_of(hint, {}) if hint is not None else None
@@ -260,7 +261,7 @@ def _literal_of(part: ast.expr, constants: Mapping[str, object]) -> str | None:
 
 
 def _placeholder(part: ast.expr) -> str:
-    """Returns what stands for a variable or an expression."""
+    """Returns the placeholder of a variable or an expression."""
     assert isinstance(part, ast.FormattedValue)
     inner = part.value
     name = inner.id if isinstance(inner, ast.Name) else inner.attr if isinstance(inner, ast.Attribute) else ""

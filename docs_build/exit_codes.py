@@ -1,4 +1,4 @@
-"""The table of exit codes."""
+"""Renders the table of exit codes."""
 
 from __future__ import annotations
 

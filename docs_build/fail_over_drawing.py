@@ -1,4 +1,4 @@
-"""Draws a fail-over over time: the active tuner is suspended, and the standby takes over. The times are those of the code."""
+"""Draws a fail-over over time: the active tuner is suspended, and the standby takes over. The times come from the code."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from docs_build.drawing import Drawing, Fill
 from streaming.shared.lease import SESSION_S
 from tuner.runtime.fencing import PROOF_S_MAX
 
-TAKE_OVER_S_MAX = 15.0  # From the stop to the successor's first write, as tests/integration/test_one_hand.py checks it.
+TAKE_OVER_S_MAX = 15.0  # From the suspension to the successor's first write; tests/integration/test_one_hand.py checks it.
 _BEGIN_S, _END_S, _WAKES_S = -5.0, 24.0, 19.0
 _LEFT, _WIDTH = 160, 1000
 _PER_S = (_WIDTH - _LEFT - 30) / (_END_S - _BEGIN_S)

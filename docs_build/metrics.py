@@ -1,4 +1,4 @@
-"""The tables of metrics, from their definitions."""
+"""Renders the tables of metrics from the metrics' definitions."""
 
 from __future__ import annotations
 

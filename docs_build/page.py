@@ -21,7 +21,7 @@ class GeneratedPage:
     """A page of docs/reference/ and the function that returns its generated part, in Markdown.
 
     Attributes:
-        is_whole: the whole page is generated, so it has no markers.
+        is_whole: whether the whole page is generated, so that it has no markers.
     """
 
     file: str
@@ -49,12 +49,12 @@ def cell(text: str) -> str:
 
 
 def sentence(text: str) -> str:
-    """Returns the text with a capital letter at its begin."""
+    """Returns the text with a capital first letter."""
     return f"{text[:1].upper()}{text[1:]}"
 
 
 def paragraph(text: str) -> str:
-    """Returns the text with line breaks, but with none inside a code span."""
+    """Returns the text with new line breaks, but without a break inside a code span."""
     spans_kept = re.sub(r"`[^`]*`", lambda span: span.group().replace(" ", _NO_BREAK_SPACE), text)
     lines = textwrap.wrap(spans_kept, _LINE_CHARACTERS_MAX, break_long_words=False, break_on_hyphens=False)
     return "\n".join(lines).replace(_NO_BREAK_SPACE, " ")

@@ -1,4 +1,4 @@
-"""The tables of rights, one for each process and each group of commands."""
+"""Renders the tables of rights: one table for each process and each group of commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Draws what passes a throttle on real brokers after a change of the rate: once in one write, once in 22 steps."""
+"""Draws the bytes that pass a throttle on real brokers after a change of its rate: once in one write, once in 22 steps."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from rheostat.line_chart import COLOURS, Line, Panel, svg
 from streaming.shared.units import rate_text
 
 _SECONDS = math.floor(UP_S + DOWN_S + END_S)
-# By panel: title, name of the recording, how the rate was written. The first run of each changes its rate at 25 and 50 s.
+# For each panel: title, name of the recording, and method of writing the rate. The first run of each recording changes its rate
+# at 25 and 50 s.
 _RECORDINGS = (
     ("One write", "step", in_one_step),
     ("22 steps of 0.5 s", "ramp_22", linear(22, 0.5)),
@@ -59,7 +60,7 @@ def passed_by_second(name: str) -> list[float]:
 
 
 def window_means(passed: list[float]) -> list[float]:
-    """Returns for the end of each second the mean of the last 11 s; a gap in the first 11 s."""
+    """Returns, for the end of each second, the mean of the last 11 s; a gap during the first 11 s."""
     return [
         math.fsum(passed[second + 1 - QUOTA_S : second + 1]) / QUOTA_S if second + 1 >= QUOTA_S else math.nan
         for second in range(len(passed))
@@ -67,7 +68,7 @@ def window_means(passed: list[float]) -> list[float]:
 
 
 def rate_by_second(method: Method) -> list[float]:
-    """Returns the rate that stands at the start of each second."""
+    """Returns the rate that is set at the start of each second."""
     writes = [write for change in changes((0.0, 0.0)) for write in method(*change)]
     return [
         next((rate for at_s, rate in reversed(writes) if at_s <= second), math.nan) for second in range(_SECONDS + 1)

@@ -1,4 +1,4 @@
-"""The tables of reason codes, from the catalogue of each controller."""
+"""Renders the tables of reason codes from the catalogue of each controller."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tuner.control.replication_lag import reason_texts as replication_lag
 from tuner.control.throttle import reason_texts as throttle
 from tuner.core.reason_text import ReasonText
 
-# A heading, a sentence, and the reasons below it.
+# For each section: its heading, its first sentence, and its reasons.
 SECTIONS: tuple[tuple[str, str, Mapping[Any, ReasonText]], ...] = (
     (
         "Throttles: the cycle and the lists",

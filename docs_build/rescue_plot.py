@@ -1,6 +1,6 @@
 """Draws the recorded run of ``rheostat demo`` that README and tutorial show.
 
-Record another one with ``rheostat demo --json``, and copy its ``recording`` to tests/traces/demo/rescue.json.
+To record another run, use ``rheostat demo --json``, and copy its ``recording`` to tests/traces/demo/rescue.json.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Draws how the stall detector judges two recorded moves: a healthy one in bursts, and one behind a throttle that is too low."""
+"""Draws how the stall detector judges two recorded moves: a healthy move in bursts, and a move behind a throttle that is too
+low."""
 
 from __future__ import annotations
 
@@ -14,8 +15,8 @@ from tuner.control.throttle.diagnosis.stall_detector import judge_steps
 from tuner.control.throttle.state import StallState
 from tuner.core.throttle_limits import StallLimits
 
-_PERIOD_S = 5.0  # As in the collector.
-_SEED = 1  # Of the jitter of the scrapes.
+_PERIOD_S = 5.0  # The collector's default interval.
+_SEED = 1  # The seed of the random jitter of the scrapes.
 _MOVES = (
     ("healthy, in bursts", "cycle_leader_side", COLOURS[0]),
     ("too low, raised at 60 s", "raised_by_hand", COLOURS[1]),

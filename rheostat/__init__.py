@@ -1,8 +1,8 @@
 """Adjusts Kafka's replication throttles and quotas; the program is rheostat.cli.
 
 The wheel has the packages streaming, tuner and learning in the folder bundled/ of this package, because other distributions install
-packages of the same names (mosaicml-streaming installs `streaming`). Python runs this file before any other module of rheostat, so
-the folder comes first on the path of each process of rheostat, and of no other program. A source checkout has no such folder.
+packages of the same names (mosaicml-streaming installs `streaming`). Python runs this file before any other module of rheostat. So
+this file puts the folder first on the import path of rheostat's processes, and only of these. A source checkout has no such folder.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""``python -m rheostat``, which is how the supervisor starts its parts."""
+"""Runs the program as ``python -m rheostat``. The supervisor starts its parts in this way."""
 
 from rheostat.cli import main
 

@@ -27,7 +27,7 @@ def read_broker_signals(client: ClusterClient, settings: Settings) -> dict[int, 
 
 
 def read_link_speeds(client: ClusterClient, settings: Settings) -> dict[int, float]:
-    """Returns the speed of each broker's link in bytes/s, for the brokers whose metrics tell it."""
+    """Returns the speed of each broker's link in bytes/s, for the brokers whose metrics contain it."""
     return {
         broker: signal.link_speed_bytes_per_s
         for broker, signal in read_broker_signals(client, settings).items()

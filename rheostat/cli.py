@@ -1,6 +1,6 @@
 """The entry point `rheostat`: joins the commands of all groups, and turns their errors into exit codes.
 
-Invariant: at its top, a ``cli.py`` imports only modules that every command needs; each command imports the others when it runs.
+Invariant: at its top, a ``cli.py`` imports only modules that every command needs. A command imports its other modules when it runs.
 Therefore the tuner never loads Spark, and `--help` is fast.
 """
 
@@ -127,7 +127,7 @@ def _exit_on_signal(number: int, frame: FrameType | None) -> NoReturn:  # noqa: 
 def main() -> None:
     """Runs the command line. SIGTERM and SIGHUP become exceptions, like Ctrl-C, so that ``with`` blocks clean up."""
     signal.signal(signal.SIGTERM, _exit_on_signal)
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # Under nohup SIGHUP is ignored, and stays ignored.
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup ignores SIGHUP; then it stays ignored.
         signal.signal(signal.SIGHUP, _exit_on_signal)
     try:
         code = app(standalone_mode=False)

@@ -68,6 +68,6 @@ class NotConfirmedError(CommandError):
 
 
 class NotAcknowledgedError(CommandError):
-    """An order is recorded, and no tuner has acknowledged it."""
+    """An order is recorded, but no tuner has acknowledged it."""
 
     exit_code = EXIT_NOT_ACKNOWLEDGED

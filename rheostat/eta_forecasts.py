@@ -1,4 +1,4 @@
-"""Forecasts for a command how the expected time of running moves differs from their time at the current rate."""
+"""Forecasts, for a command, how the expected time of running moves differs from the time at their current rate."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tuner.runtime.throttle.forecast_inputs import ForecastInputs
 def eta_forecasts(settings: Settings) -> EtaForecasts:
     """Returns forecasts that read profiles and link speeds once, and only if a long move runs.
 
-    Without profiles the current loads stay.
+    Without profiles, the forecast assumes that the current loads stay.
 
     Args:
         settings: the settings of the file, without the changes of the schedule.

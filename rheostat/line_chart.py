@@ -49,7 +49,7 @@ class Line:
     Attributes:
         values: one value for each time; ∞ or NaN is a gap.
         dashed: for settings and values to compare with, such as a limit or an objective.
-        stepped: each value holds until the next time, such as a setting or the bytes of a second.
+        stepped: whether each value applies until the next time, as for a setting or the bytes of a second.
     """
 
     label: str
@@ -95,7 +95,7 @@ def svg(
         panels: the panels from top to bottom.
         time_label: the label of the time axis.
         marks: events within the time axis, in order.
-        caption: what the reader sees, in sentences; it stands below the panels.
+        caption: sentences below the panels that explain the chart.
         film: sentences in order of time; the lines then appear one second after the other. Empty if the picture does not move.
     """
     begin_s, end_s = (times_s[0], times_s[-1]) if len(times_s) else (0.0, 0.0)
@@ -216,7 +216,7 @@ def _path(line: Line, times_s: Sequence[float], x_of: Callable[[float], float], 
 
 
 def _mark(mark: Mark, x: float, label_top: float, panel_tops: Sequence[float]) -> Iterable[str]:
-    """Draws the label, and a line beside it and through each panel; the titles of the panels stay free."""
+    """Draws the label of a mark, a line beside the label, and a line through each panel. The panels' titles stay uncovered."""
     spans = [(label_top, label_top + 12), *((top + 18, top + _PANEL) for top in panel_tops)]
     path = " ".join(f"M{x:.1f} {begin} V{end}" for begin, end in spans)
     yield f'<path d="{path}" stroke="#333" stroke-dasharray="2 3" class="mark"/>'

@@ -12,7 +12,7 @@ from html import escape
 
 _LENGTH_S = 20
 _DRAWN_PERCENT = 85.0  # After this part of the film the whole chart stays.
-_STEP_PERCENT = 0.05  # A sentence replaces the one before within this time.
+_STEP_PERCENT = 0.05  # The time in which a sentence replaces the sentence before it.
 FRAME_HEIGHT = 34
 
 

@@ -1,7 +1,7 @@
 """Opens clients of the metrics cluster, which has the topics of samples, signals, history and profiles.
 
-Usually the metrics cluster is the watched cluster itself. With several clusters it may be another one, and then a command has to
-check first that it answers: the command has checked only the watched cluster.
+Usually the metrics cluster is the watched cluster itself. With several clusters, it may be another cluster. In this case a command
+first checks that the metrics cluster answers, because before that it has checked only the watched cluster.
 """
 
 from __future__ import annotations

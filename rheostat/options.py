@@ -1,6 +1,6 @@
 """Options that several commands share, and the four kinds of amounts: times, rates, sizes and shares.
 
-An option of one meaning has one name in all commands, and an amount is written in the same forms everywhere.
+An option with one meaning has the same name in all commands, and an amount has the same forms everywhere.
 """
 
 from __future__ import annotations

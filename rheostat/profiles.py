@@ -15,7 +15,7 @@ from tuner.runtime.observe.profiles_reader import ProfilesReader
 
 @dataclass(frozen=True, slots=True)
 class UsableProfiles:
-    """The profiles that may be used now, and for each other broker the reason."""
+    """The profiles that may be used now, and the reason for each broker without a usable profile."""
 
     by_broker: Mapping[int, BrokerProfile]
     unusable: Mapping[int, str]

@@ -36,7 +36,7 @@ _QUOTAS_PLAN = MappingProxyType(
         "--wait-max": "--max-wait",
     }
 )
-# Former options of each command, and their new names. A name here is no option of the command today.
+# Former options of each command, and their new names. A former name is never an option of the command today.
 RENAMED_OPTIONS: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
         "collect": _PROCESSES,

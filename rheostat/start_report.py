@@ -1,6 +1,6 @@
 """Answers when a plan should start and when it then ends, and converts the answer to sentences and JSON. Does no I/O.
 
-`rheostat plan estimate --start` and `rheostat reassign start --at` share it.
+`rheostat plan estimate --start` and `rheostat reassign start --at` both use this module.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class StartReport:
     """The answer.
 
     Attributes:
-        is_best: the operator asked for the best start.
+        is_best: whether the operator asked for the best start.
         chosen: the estimate for the start that the operator asked for.
         best: the estimate for the start with the shortest move within the next day.
         now: the estimate for a start now.
@@ -48,7 +48,7 @@ class StartReport:
         candidates: estimates for now and each fourth hour.
         ceiling_bytes_per_s: the highest throttle now.
         forecast_brokers: brokers of the plan whose profiles were used.
-        notes: sentences on what is not known.
+        notes: sentences on unknown values.
     """
 
     forecast: MoveForecast
@@ -80,8 +80,8 @@ def answer_start(
     """Returns the answer for a plan that copies something.
 
     Args:
-        requested: a time in the past means now.
-        has_objective: a latency objective is set, so clients limit the throttle.
+        requested: the requested start. A time in the past means now.
+        has_objective: whether a latency objective is set, so that clients limit the throttle.
         time_ratio: as for ``MoveForecast``.
     """
     forecast = MoveForecast(partitions, profiles.by_broker, limits, now_ms, time_ratio=time_ratio)

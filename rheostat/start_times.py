@@ -18,18 +18,18 @@ BEST = "best"
 NOW = "now"
 _TIME_OF_DAY = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)")
 _DAYS_SEARCHED = 2
-_SHOWN_MS_MAX = TIMESTAMP_MS_MAX - 86_400_000  # In any time zone.
+_SHOWN_MS_MAX = TIMESTAMP_MS_MAX - 86_400_000  # A day earlier, so that the time can be shown in any time zone.
 
 
 @dataclass(frozen=True, slots=True)
 class RequestedStart:
-    """The start that an operator asked for: a time (epoch ms), or None for the best one."""
+    """The start that an operator asked for: a time (epoch ms), or None for the best time."""
 
     at_ms: int | None
 
 
 def parse_start(text: str, now_ms: int, option: str) -> RequestedStart:
-    """Parses the text of the option once: a few seconds later, a time of day may be that of the next day.
+    """Parses the text of the option. Call it only once: a few seconds later, the same time of day may mean the next day.
 
     Args:
         option: the name of the option, for messages.
@@ -74,7 +74,7 @@ def _next_time_of_day(hour: int, minute: int, now_ms: int, option: str) -> int:
     for days in range(_DAYS_SEARCHED):
         # The date is moved without an offset: a day at the change of the clocks has 23 or 25 hours.
         day = (today + timedelta(days=days)).replace(hour=hour, minute=minute, second=0, microsecond=0)
-        # When clocks are set back, a time of day comes twice; ``fold`` is 1 for the second one.
+        # When clocks are set back, a time of day occurs twice; ``fold`` is 1 for the second time.
         for fold in (0, 1):
             at_ms = round(day.replace(fold=fold).timestamp() * 1000)
             if at_ms >= now_ms:

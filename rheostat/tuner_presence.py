@@ -1,4 +1,4 @@
-"""Reads which tuners run now, from the reports that each tuner writes to the journal topic every few seconds.
+"""Finds the tuners that run now, from the reports that each tuner writes to the journal topic every few seconds.
 
 Only the last minutes of the topic are read, so a long journal does not delay the answer.
 
@@ -22,11 +22,11 @@ from tuner.core.presence import ALIVE_S_MAX, REPORT_EVERY_S, TunerMode, TunerPre
 from tuner.journal.presence_records import presence_or_none, presence_prefix
 from tuner.journal.topic_reader import UnreadableBatchError
 
-_READ_BACK_S = 120.0  # This machine's clock may be ahead of the brokers' by this much.
+_READ_BACK_S = 120.0  # This machine's clock may be ahead of the brokers' clocks by this time.
 _NEXT_REPORT_S_MAX = REPORT_EVERY_S + 1.5
 _READ_S_MAX = 10.0
 _POLL_MS = 200
-_CLOCK_NOISE_MS = 2000  # A report may seem to be this far in the future, as clocks are never exactly equal.
+_CLOCK_NOISE_MS = 2000  # A report may seem to be this far in the future, because clocks are never exactly equal.
 _ORDER = (TunerMode.ACTIVE, TunerMode.DRY_RUN, TunerMode.STARTING, TunerMode.STANDBY)
 
 
@@ -73,7 +73,7 @@ def _is_recent(tuner: TunerPresence, now_ms: int) -> bool:
 def _sorted(tuners: Iterable[TunerPresence]) -> tuple[TunerPresence, ...]:
     """Sorts by mode. If two tuners report as active, the one that took over later comes first.
 
-    The earlier one was killed, or does not know yet that it was replaced.
+    The tuner that took over earlier was killed, or does not know yet that it was replaced.
     """
 
     def sort_key(tuner: TunerPresence) -> tuple[int, int, str]:
@@ -84,7 +84,7 @@ def _sorted(tuners: Iterable[TunerPresence]) -> tuple[TunerPresence, ...]:
 
 
 def active_tuner(tuners: Iterable[TunerPresence]) -> TunerPresence | None:
-    """Returns the active tuner; None if no tuner is active. If two report as active, the one that took over last is returned."""
+    """Returns the active tuner; None if no tuner is active. If two tuners report as active, returns the one that took over last."""
     active = [t for t in tuners if t.mode is TunerMode.ACTIVE]
     return max(active, key=lambda t: t.since_ms, default=None)
 
@@ -103,7 +103,7 @@ def _read(reader: KafkaConsumer, partition: TopicPartition, prefix: bytes, now_m
         if time.monotonic() > deadline_s:
             raise TimeoutError(f"its end was not reached within {_READ_S_MAX:.0f} s")
         newest |= _reports(reader, partition, prefix)
-    # A running tuner writes another report within seconds; if none comes, the tuner counts as ended.
+    # A running tuner writes another report within seconds. If no report comes, the tuner counts as ended.
     in_doubt = {key for key, tuner in newest.items() if tuner is not None and not _is_recent(tuner, now_ms)}
     deadline_s = time.monotonic() + _NEXT_REPORT_S_MAX
     while in_doubt and time.monotonic() < deadline_s:

@@ -1,7 +1,7 @@
-"""What the operator does about an error message, where the class of the error does not tell it well enough.
+"""The cures of error messages: what an operator does about a message for which the cure of its error class is not precise enough.
 
-Each module has the table of one group of commands. A key is a distinctive part of the message as docs/reference/errors.md shows
-it. A cure has no full stop at its end.
+Each module has the table of one group of commands. A key is a distinctive part of the message, as docs/reference/errors.md shows
+the message. A cure has no full stop at its end.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _CORRECT_SETTING = (
     "correct the value of the key after the line number; [Settings](configuration.md) lists every key, and "
     "`rheostat config check` checks the file"
 )
-# By the class of the exception. CommandError is for all that are not listed.
+# The cures by class of the exception. The cure of CommandError applies to all classes that are not listed.
 DEFAULT_CURES: Mapping[str, str] = MappingProxyType(
     {
         "AgentAccessError": "correct the file that the message names, so that the collector can read its agents",

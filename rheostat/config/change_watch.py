@@ -1,11 +1,11 @@
 """Reports whether the settings file still equals the settings in use, and reloads it on SIGHUP.
 
 A saved change takes effect only on SIGHUP or a restart, because an operator may save a half-finished file. But if a process dies,
-the supervisor restarts it with the file of that moment. Therefore a metric and an alert report a faulty file beforehand.
+the supervisor restarts it with the present content of the file. Therefore a metric and an alert report a faulty file beforehand.
 
 A SIGHUP to the tuner applies the keys in ``RELOADABLE``. A file with a fault, or with a change of any other key, changes nothing.
-Each process applies the log level, whatever else the file changes. The other processes apply nothing more, and name the changes of
-their own sections, which need a restart.
+Every process applies a new log level on SIGHUP. The other processes apply nothing else: they log which changes of their own
+sections need a restart.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ RELOADABLE = frozenset(
 
 _TUNER = "tune"
 _CONNECTION = frozenset({"cluster", "kafka", "topics"})
-# The sections that each process uses, besides the log level. The tuner uses all of them. "clusters": that a cluster is added or
-# removed, and "clusters.kafka": the connection of one of several clusters.
+# The sections that each process uses, besides the log level. The tuner uses all sections. "clusters" stands for an added or removed
+# cluster, and "clusters.kafka" for the connection of one of several clusters.
 _SECTIONS_OF: Mapping[str, frozenset[str]] = {
     "run": frozenset({"clusters"}),
     "collect": _CONNECTION | {"collector", "clusters", "clusters.kafka", "clusters.collector"},
@@ -46,19 +46,19 @@ _SECTIONS_OF: Mapping[str, frozenset[str]] = {
 
 
 def changed_keys(before: Settings, after: Settings) -> list[str]:
-    """Returns what differs: single keys of the tuner's section, and the names of other sections."""
+    """Returns the differences: single keys of the tuner's section, and the names of other sections."""
     other_sections = [name for name in Settings.model_fields if name not in ("tuner", "clusters")]
     sections = [name for name in other_sections if getattr(before, name) != getattr(after, name)]
     if before.metrics_kafka != after.metrics_kafka and "kafka" not in sections:
         sections.append("kafka")
     if before.other_pages != after.other_pages:
-        sections.append("clusters")  # The settings of one cluster name the others only in this way.
+        sections.append("clusters")  # In the settings of one cluster, only this field names the other clusters.
     keys = [name for name in TunerSettings.model_fields if getattr(before.tuner, name) != getattr(after.tuner, name)]
     return [*sections, *(f"tuner.{name}" for name in keys), *_changes_of_clusters(before, after)]
 
 
 def _changes_of_clusters(before: Settings, after: Settings) -> list[str]:
-    """Returns the sections that differ in each cluster; "clusters" if the clusters themselves are others."""
+    """Returns the sections that differ in each cluster; "clusters" if a cluster was added or removed."""
     if before.clusters.keys() != after.clusters.keys():
         return ["clusters"]
     return [
@@ -101,9 +101,9 @@ class ConfigWatch:
         self._wall_clock = wall_clock
         self._lock = threading.Lock()
         self._stamp = file_stamp(self._path)
-        self._is_valid = True  # The file can be used.
+        self._is_valid = True  # Whether the file can be used.
         self._valid_at_s = wall_clock()  # When the file was last valid.
-        self._is_applied = True  # The settings in use equal the file.
+        self._is_applied = True  # Whether the settings in use equal the file.
         self._reloads_taken = self._reloads_refused = 0
         self._reload_requested = threading.Event()
         self._before_reload: list[Callable[[], None]] = []
@@ -166,7 +166,7 @@ class ConfigWatch:
             if new is None or need_restart:
                 self._reloads_refused += 1
                 self._new_settings = None
-                if new is not None:  # Otherwise ``_read`` has logged the fault.
+                if new is not None:  # If it is None, ``_read`` has logged the fault.
                     log.error(
                         f"the settings are not reloaded: a restart is needed for {', '.join(need_restart)}. The running settings "
                         "stay in use. Restart, or undo these changes and send SIGHUP again",
@@ -218,7 +218,7 @@ class ConfigWatch:
         """Returns the settings of the file; None if they are invalid.
 
         Args:
-            is_requested: a reload was requested, so the caller logs whether a change is applied.
+            is_requested: whether a reload was requested. If it was, the caller logs whether a change is applied.
         """
         try:
             load = load_settings if self._part == _TUNER else load_file

@@ -1,6 +1,6 @@
 """The key ``clusters`` of the settings file: several clusters in one installation.
 
-Each entry names what differs from the shared sections:
+Each entry contains only the values that differ from the shared sections:
 
     cluster: observability                  the metrics cluster, which has the topics of samples, signals, history and profiles
     kafka: {bootstrap_servers: ...}         its connection
@@ -36,7 +36,7 @@ _Path = tuple[str | int, ...]
 
 
 class ClusterSettings(BaseModel):
-    """One of several clusters: the sections that it may change, complete."""
+    """The settings of one of several clusters: all sections that may differ between clusters, with the shared values merged in."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -58,7 +58,7 @@ def entries_in(body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def name_faults(body: Mapping[str, Any]) -> Iterator[tuple[_Path, str]]:
-    """Yields place and text of each name that YAML does not read as text: it reads ``no`` as false, and ``1.10`` as 1.1."""
+    """Yields place and text of each name that YAML does not read as text. YAML reads ``no`` as false, and ``1.10`` as 1.1."""
     entries = body.get(_CLUSTERS)
     for name in entries if isinstance(entries, dict) else ():
         if not isinstance(name, str):
@@ -101,7 +101,7 @@ def _contains(value: Any, at: _Path) -> bool:
 
 
 def variable_names(names: Sequence[str]) -> dict[str, str]:
-    """Returns the name of each cluster by its form in environment variables, in lower case: prod_east for prod-east."""
+    """Returns the cluster names. The keys are the names' lower-case form in environment variables: prod_east for prod-east."""
     return {re.sub(r"[.-]", "_", name.lower()): name for name in names}
 
 
@@ -152,7 +152,7 @@ def entry_faults(settings: Settings, entries: Mapping[str, Any]) -> Iterator[tup
 def _shared_address_faults(
     name: str, cluster: ClusterSettings, seen: Mapping[str, dict[Any, str]]
 ) -> Iterator[tuple[_Path, str]]:
-    """Yields the addresses of services of one cluster that another cluster has too, for example from a shared section."""
+    """Yields the addresses of services that two clusters share, for example because a shared section sets them."""
     for node, url in cluster.collector.endpoints.items():
         if (other := seen["agents"].setdefault(url, name)) != name:
             yield (

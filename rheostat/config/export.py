@@ -3,8 +3,8 @@
 The folder has the same paths as the repository, so references between the files stay valid.
 
 Invariant: a file that was changed after its export is not overwritten, unless the caller asks for it. The folder therefore has a
-list with the digest of each file in the version that was exported last. The list is written before the files with the old and the
-new digest, and afterwards with the new one, so that an interrupted export recognises its own files.
+list with the digest of each file as it was exported last. An export writes the list twice: before the files, with the old and
+the new digest of each file, and after the files, with the new digest only. So an interrupted export recognises its own files.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from rheostat.permissions.acls import acl_script, parse_principals
 
 LIST_FILE = ".rheostat-export.json"
 ACLS_FILE = "acls.sh"
-# What an installation serves other programs with. conf/ also has files of rheostat's own, which no other program reads.
+# The shipped files for other programs. conf/ also has files that only rheostat itself reads.
 _SHIPPED = (
     "conf/rheostat.yaml",
     "conf/alertmanager",
@@ -38,7 +38,7 @@ _SHIPPED = (
 )
 _OPTIONAL = ("compose.yaml", ".env")
 _SUFFIXES_LEFT_OUT = (".py", ".pyc")
-_FOLDERS_LEFT_OUT = {"secrets"}  # A checkout may hold secrets of its owner there.
+_FOLDERS_LEFT_OUT = {"secrets"}  # In a checkout, this folder may contain secrets of its owner.
 _EXECUTABLE = 0o111
 
 
@@ -55,11 +55,12 @@ class ExportedFile:
 
 @dataclass(slots=True)
 class ExportReport:
-    """What an export has done, by path.
+    """The result of an export, by path.
 
     Attributes:
-        edited: files that were changed after their export, of which this version has nothing new.
-        kept: changed files of which this version has other content; they are not overwritten, and reported once.
+        edited: files that an operator changed after their export, and whose content in this version is not new.
+        kept: files that an operator changed and that have new content in this version. They are not overwritten, and are reported
+            once.
         outdated: files of an earlier export that this version does not have.
     """
 
@@ -111,7 +112,7 @@ def export(
 
     Args:
         force: also overwrite files that were changed after their export.
-        list_file: name of the list; another one for each kind of export, so that two kinds may use one folder.
+        list_file: name of the list. Each kind of export has its own list, so that two kinds may use one folder.
 
     Raises:
         BadInputError: the folder cannot be used; nothing was changed.

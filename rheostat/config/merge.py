@@ -7,7 +7,7 @@ from typing import Any
 
 
 def merge(base: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the values of both; where both have a value that is not a mapping, that of ``overrides``."""
+    """Returns the values of both mappings. If both have a key whose value is not a mapping, the value of ``overrides`` is used."""
     merged = dict(base)
     for key, value in overrides.items():
         old = merged.get(key)

@@ -18,7 +18,7 @@ def shipped_path(*parts: str) -> Path:
     """Returns a shipped file or folder, for example ``shipped_path("deploy", "systemd")``.
 
     Raises:
-        FileNotFoundError: this installation does not have it.
+        FileNotFoundError: this installation does not have the file or folder.
     """
     for root in (_PACKAGE, _PACKAGE.parent):
         path = root.joinpath(*parts)

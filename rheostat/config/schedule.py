@@ -21,7 +21,7 @@ _PERIODS_MAX = 1_000
 
 
 def settings_now(settings: Settings, now_ms: int | None = None) -> Settings:
-    """Returns the settings in force: those of the file, changed by the rules of the schedule that apply.
+    """Returns the settings in force: the settings of the file, changed by the rules of the schedule that apply.
 
     Args:
         now_ms: the time (epoch); None means the time of this machine.

@@ -6,8 +6,8 @@ the key, the line and the expected value.
 A credential is a file in the folder that systemd names in ``CREDENTIALS_DIRECTORY``. The file's name is a key, such as
 ``kafka.sasl_password``, and its content is the value. Files with other names, such as certificates, are no settings.
 
-A file may describe several clusters (clusters.py). ``load_file`` returns the settings of the processes that serve all of them, and
-``load_settings`` those of one cluster. For a file of one cluster both are the same.
+A file may describe several clusters (clusters.py). ``load_file`` returns the settings of the processes that serve all clusters, and
+``load_settings`` returns the settings of one cluster. For a file with one cluster, both return the same settings.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ class Settings(BaseModel):
         return self._other_pages
 
     def for_each_cluster(self) -> list[Settings]:
-        """Returns the settings of each cluster; of a file of one cluster, these settings."""
+        """Returns the settings of each cluster; only these settings if the file describes one cluster."""
         return [self.for_cluster(name) for name in self.clusters] or [self]
 
     def for_cluster(self, name: str) -> Settings:
@@ -189,20 +189,20 @@ class Settings(BaseModel):
 
 
 def load_settings(path: Path, environ: Mapping[str, str] | None = None) -> Settings:
-    """Returns the checked settings of one cluster. Of several clusters, the option --cluster has chosen one.
+    """Returns the checked settings of one cluster. If the file has several clusters, the option --cluster has chosen one of them.
 
     Raises:
-        BadInputError: the text has all faults of the file, one per line; or no cluster is chosen, or an unknown one.
+        BadInputError: the text has all faults of the file, one per line; or no cluster, or an unknown cluster, is chosen.
     """
     environ = os.environ if environ is None else environ
     return choose_cluster(load_file(path, environ), environ.get(CLUSTER_VARIABLE), str(path))
 
 
 def choose_cluster(settings: Settings, name: str | None, file: str) -> Settings:
-    """Returns the settings of the cluster with this name; without a name those of the only cluster.
+    """Returns the settings of the cluster with this name; without a name, the settings of the only cluster.
 
     Raises:
-        BadInputError: the file has no such cluster, or has several and none is named.
+        BadInputError: the file has no cluster with this name, or has several clusters and no name is given.
     """
     names = list(settings.clusters) or [settings.cluster]
     if name is None and len(names) > 1:
@@ -257,7 +257,7 @@ def _from_environment(
     A variable for a mapping or a list has JSON as its value.
 
     Args:
-        variables: this function adds each key that a variable sets, with the text for error messages that names the variable.
+        variables: the result: the function adds each key that a variable sets, with a text about the variable for error messages.
     """
     values: dict[str, Any] = {}
     names = variable_names(cluster_names)
@@ -307,7 +307,7 @@ def _from_credentials(
             continue
         if keys[0] == _CLUSTERS:  # The name of a cluster may have dots.
             found = [name for name in cluster_names if file.name.startswith(f"{_CLUSTERS}.{name}.")]
-            name = max(found, key=len, default=None)  # Of prod and prod.east, the longer one is meant.
+            name = max(found, key=len, default=None)  # If both prod and prod.east match, the longer name is meant.
             name = _known_cluster(name, f"credential {file.name}", cluster_names)
             keys = (_CLUSTERS, name, *file.name.removeprefix(f"{_CLUSTERS}.{name}.").split("."))
         try:

@@ -1,4 +1,4 @@
-"""Suggests what to write instead of an unknown settings key."""
+"""Suggests a known settings key instead of an unknown one."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class YamlFile:
             if node is not None:
                 self._index(node, ())
             body = yaml.safe_load(text)
-        except (yaml.YAMLError, ValueError) as error:  # An impossible date, 2026-02-30, raises a plain ValueError.
+        except (yaml.YAMLError, ValueError) as error:  # An impossible date, such as 2026-02-30, raises a plain ValueError.
             mark = getattr(error, "problem_mark", None)
             position = name if mark is None else f"{name}:{mark.line + 1}"
             raise BadInputError(f"{position}: not YAML: {getattr(error, 'problem', None) or error}") from error
@@ -139,7 +139,7 @@ class YamlFile:
 
 
 def _longest_prefix(values: Mapping[tuple[str, ...], V], at: Path) -> V | None:
-    """Returns the value of the path or, if it has none, of the nearest path around it; None if no path around it has a value."""
+    """Returns the value of the longest beginning of the path that has a value; None if no beginning has one."""
     keys = tuple(map(str, at))
     prefixes = (keys[:length] for length in range(len(keys), 0, -1))
     return next((values[prefix] for prefix in prefixes if prefix in values), None)
@@ -167,7 +167,7 @@ def _without_tags(loc: Path, body: Any) -> Path:
 
 
 def _models_at(model: type[BaseModel], loc: Path) -> list[type[BaseModel]]:
-    """Returns the models that are possible at this path: several if the path does not decide between the types of a union."""
+    """Returns the models that are possible at this path: several models if the path leads to a union of types."""
     models, is_name = [model], False
     for part in loc:
         if isinstance(part, int) or is_name:

@@ -20,7 +20,7 @@ _REMEDIES = {
 
 
 def is_connected(results: Sequence[ProbeResult]) -> bool:
-    """Returns whether a server can be used; the probe ends with the first such server, so its result is the last one."""
+    """Returns whether a server can be used. The probe ends with the first usable server, so its result is the last result."""
     return results[-1].outcome is ProbeOutcome.OPEN
 
 

@@ -24,7 +24,7 @@ from rheostat.connectivity.stages import probe_server
 from streaming.shared.kafka import KafkaSettings
 
 CONNECT_S_MAX = 5.0
-ANSWER_S_MAX = 20.0  # A broker on a disk of 5 MB/s took more than 5 s to its first response.
+ANSWER_S_MAX = 20.0  # A broker with a disk of 5 MB/s needed more than 5 s for its first response.
 
 __all__ = ["ProbeOutcome", "ProbeResult", "probe_servers"]
 
@@ -47,7 +47,7 @@ def probe_servers(
             ended.put(error)
 
     for server in servers:
-        # Daemon threads, because the program would wait for the threads of a pool before it ends.
+        # Daemon threads, because at its end the program would wait for the threads of a pool.
         threading.Thread(target=run_probe, args=(server,), name=f"reach-{server}", daemon=True).start()
     results: list[ProbeResult] = []
     while len(results) < len(servers):

@@ -32,7 +32,7 @@ def probe_server(kafka: KafkaSettings, server: str, connect_s_max: float, answer
     """
     began_s = time.monotonic()
     try:
-        # Before the connection, because a slow token endpoint must not look like a slow broker.
+        # The login is checked before the connection, because a slow token endpoint must not look like a slow broker.
         kafka.check_login()
         with closing(_connect(server, connect_s_max)) as plain:
             until_s = time.monotonic() + answer_s_max

@@ -1,7 +1,7 @@
 """The option --cluster of all commands that read a settings file about one cluster.
 
-The choice goes into an environment variable, which ``load_settings`` reads. --config may come from a variable too, so that a shell
-can make both choices once for many commands.
+The option stores the cluster's name in an environment variable, which ``load_settings`` reads. --config has a variable too, so
+that a shell can set file and cluster once for many commands.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from types import FrameType, TracebackType
 
 
 class DeferredCtrlC:
-    """Context manager that keeps the first Ctrl-C for ``check``. A second one raises KeyboardInterrupt at once."""
+    """Context manager that keeps the first Ctrl-C for ``check``. A second Ctrl-C raises KeyboardInterrupt at once."""
 
     def __init__(self) -> None:
         self._pressed = 0

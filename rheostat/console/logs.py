@@ -18,7 +18,7 @@ from structlog.typing import EventDict
 
 from rheostat.console.escape import escaped
 
-# Of syslog(3), by the name of the level.
+# The priorities of syslog(3), by the name of the level.
 _PRIORITIES = {"critical": 2, "error": 3, "warning": 4, "info": 6, "debug": 7}
 LogLevel = Literal["debug", "info", "warning", "error"]
 _NUMBERS: Mapping[str, int] = {
@@ -67,7 +67,7 @@ def set_up_logs(stream: TextIO | None = None, level: LogLevel = "info", **fields
             _escape_line,
             renderer,
         ],
-        # Writes a line and its end at once: the parts of `run` share one output, unbuffered in a container.
+        # Writes a line and its line break at once, because the parts of `run` share one output, which is unbuffered in a container.
         logger_factory=structlog.WriteLoggerFactory(out),
         cache_logger_on_first_use=False,
     )

@@ -37,7 +37,7 @@ def _sentence(event: Event, recording: Recording) -> str:
 
 
 def _at(values: Sequence[float | None], event: Event, to_text: Callable[[float], str]) -> str:
-    """Returns the first known value from the event on as text; without one, that it is not known."""
+    """Returns the first known value from the event on, as text. Without such a value, returns a text that says so."""
     known = (value for value in values[math.floor(event.at_s) :] if value is not None)
     value = next(known, None)
     return "an unknown value" if value is None else to_text(value)

@@ -15,7 +15,7 @@ from streaming.shared.units import size_text
 
 @dataclass(frozen=True, slots=True)
 class MoveSample:
-    """One observation. A value is None if a broker did not answer; a throttle is also None if it is not set."""
+    """One observation of the move. A value is None if a broker did not answer. A throttle is also None if it is not set."""
 
     at_s: float  # time.monotonic
     moving: bool

@@ -1,6 +1,6 @@
 """Measures produce latency with small records that all replicas acknowledge, twenty per second.
 
-Kafka's ProducerPerformance prints averages over 5 s; a 99th percentile per phase needs each latency.
+Kafka's ProducerPerformance prints only averages over 5 s, but a 99th percentile for each phase needs every single latency.
 """
 
 from __future__ import annotations
@@ -60,6 +60,6 @@ class LatencyProbe:
             try:
                 future = self._producer.send(self._topic, _RECORD, partition=count % self._partitions)
             except kafka.errors.KafkaError:
-                continue  # An unsent record has no latency; with too few latencies p99_ms returns None.
+                continue  # A record that was not sent has no latency. With too few latencies, p99_ms returns None.
             future.add_callback(lambda _, at_s=sent_s: self._measured.append((at_s, time.monotonic() - at_s)))
             count += 1

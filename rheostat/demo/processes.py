@@ -1,7 +1,7 @@
 """Runs rheostat in the demo in two steps: collector and stream from the beginning, the tuner only for the rescue.
 
-Therefore rheostat changes no throttle while the move stalls, and the rescue does not wait for the start of Spark. On a real
-cluster, too, rheostat runs before a move begins.
+So rheostat changes no throttle while the move stalls, and the rescue does not wait for the start of Spark. On a real cluster, too,
+rheostat already runs when a move begins.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class DemoProcesses:
         """Stops all processes, the tuner first, as `rheostat run` does."""
         for supervisor in reversed(self._started):
             supervisor.stop()
-        self._started.clear()  # Otherwise the next check would start them again.
+        self._started.clear()  # Without this, the next check would start the processes again.
 
     def status(self) -> dict[str, Any] | None:
         """Returns the tuner's status from its HTTP API; None if it does not answer."""

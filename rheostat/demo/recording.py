@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from rheostat.demo.move import MoveSample
 
-_HELD_S_MAX = 10.0  # A second without a sample gets the values of the last sample, if that is not older than this.
+_HELD_S_MAX = 10.0  # A second without a sample gets the values of the last sample, unless that sample is older than this.
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ def make_recording(
     Args:
         samples: the observations of the move, in order.
         latencies_s: (when sent, latency) of the probe's records.
-        events: (when, name); None if it did not happen.
+        events: (when, name); the time is None if the event did not happen.
         began_s: where the recording begins.
         ended_s: where it ends.
     """

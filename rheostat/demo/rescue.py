@@ -55,7 +55,7 @@ def rescue(processes: DemoProcesses, view: DemoView, watch: MoveWatch) -> float 
 
 
 def _print_decisions(status: dict[str, Any], view: DemoView, watch: MoveWatch, printed: set[tuple[int, str]]) -> str:
-    """Prints the tuner's decisions that are not in ``printed`` yet; returns a phrase on its state."""
+    """Prints the tuner's decisions that are not in ``printed`` yet. Returns a phrase about the state of the move."""
     for decision in status["last_decisions"]:
         key = (decision["at_ms"], decision["text"])
         if key in printed:

@@ -51,7 +51,7 @@ PRELOAD_BYTES = 120 * MB
 PRELOAD_S_MAX = 60.0
 WRITE_BYTES_PER_S = 3 * MB
 RECORD_BYTES = 10_000
-# The throttle divided by the producers' rate: guides recommend such a value, but steady-state replication takes 2.
+# The throttle divided by the producers' rate. Guides recommend such a value, but steady-state replication needs twice the rate.
 THROTTLE_RATIO = 1.5
 _FULL_RATE_RATIO = 0.9  # Producers count as running at full rate from this share of their target on.
 MAX_RATE_BYTES_PER_S = 30 * MB
@@ -205,7 +205,7 @@ def _show_rescue(scene: _Scene, stall: _Stall, producers_s: float, summary: Demo
         summary.completed = True
         summary.rescue_s = round(ended_s - tuner_s, 1)
         view.print_line("the move is complete", style="bold green")
-    watch.take_sample()  # Without throttles; stopping the processes takes some seconds, in which no sample is taken.
+    watch.take_sample()  # The last sample: no throttle is set now, and none is taken while the processes stop.
     after_s = time.monotonic()
     scene.processes.stop()
     summary.write_bytes_per_s = stall.write_bytes_per_s
@@ -216,7 +216,7 @@ def _show_rescue(scene: _Scene, stall: _Stall, producers_s: float, summary: Demo
     summary.throttle_keys_left = len(summary.left)
     summary.produce_p99_ms = {
         "before": scene.probe.p99_ms(producers_s, tuner_s),
-        "during": scene.probe.p99_ms(tuner_s, after_s),  # With the second in which the new replicas join the ISR.
+        "during": scene.probe.p99_ms(tuner_s, after_s),  # Includes the second in which the new replicas join the ISR.
         "after": scene.probe.p99_ms(after_s, time.monotonic()),
     }
     found_s = None if summary.stall_detection_s is None else tuner_s + summary.stall_detection_s

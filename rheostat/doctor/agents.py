@@ -22,7 +22,7 @@ class _Answer:
 
     Attributes:
         names: the names of its metrics, or the error.
-        asked_again: this is the second answer, because the first did not come in time.
+        asked_again: whether this is the second answer, because the first answer did not come in time.
     """
 
     names: set[str] | Exception
@@ -30,7 +30,7 @@ class _Answer:
 
 
 def agents(settings: Settings, brokers: dict[int, str]) -> Iterator[Finding]:
-    """Yields a finding for each agent, and one for brokers without an agent.
+    """Yields a finding for each agent, and one finding for all brokers without an agent.
 
     Args:
         brokers: the host of each broker.

@@ -33,9 +33,9 @@ class _RightTest(NamedTuple):
 
     Attributes:
         right: the name of the right, such as ``Alter on Cluster``.
-        purpose: what rheostat needs the right for.
+        purpose: the purpose for which rheostat needs the right.
         attempt: a call that needs the right and changes nothing that exists.
-        creates: an internal topic that Kafka creates for the call if the topic is missing; None: Kafka creates none.
+        creates: an internal topic that Kafka creates for the call if the topic is missing; None if Kafka creates no topic.
     """
 
     right: str
@@ -154,7 +154,7 @@ def leases_of_shared_parts(client: ClusterClient, settings: Settings, *, create:
     """Tests the rights on the leases of collector and stream, which are in the metrics cluster.
 
     Args:
-        client: of the metrics cluster.
+        client: a client of the metrics cluster.
         create: also test the rights if Kafka creates an internal topic for the test.
     """
     groups = kafka_names.GROUPS_TOPIC
@@ -190,7 +190,7 @@ def _not_tested(test: _RightTest) -> Finding:
 
 
 def _probe_right(brokers: list[int], kafka: KafkaSettings, topic: str) -> Finding:
-    """Sends a create probe like the tuner's, which alters nothing. If no broker answers, the right is not known: advice."""
+    """Sends a create probe as the tuner does, which alters nothing. Returns advice if no broker answers."""
     check = f"right: AlterConfigs on Topic {topic}"
     purpose = "measure how long creations wait (tuner.mutation_quota.objective.create_probe_p90_ms_max)"
     failure = "no broker is alive"

@@ -1,4 +1,4 @@
-"""Names the cordoned log directories and whose they are, and cordons that have no effect with the cluster's metadata.version."""
+"""Reports the cordoned log directories with their owners, and cordons without effect at the cluster's metadata.version."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ _CHECK = "cordons"
 
 
 def cordons(client: ClusterClient, brokers: Collection[int], settings: Settings) -> Iterator[Finding]:
-    """Yields a finding for each broker with cordoned log directories, or one for all. Other checks name what cannot be read."""
+    """Yields a finding for each broker with cordoned log directories, or one finding for all brokers.
+
+    Other checks report settings that cannot be read.
+    """
     try:
         versions = client.broker_versions(brokers)
         memory = send.read_orders(settings).cordons

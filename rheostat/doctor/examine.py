@@ -1,4 +1,4 @@
-"""Runs the checks of `rheostat doctor`: all that rheostat needs, and what to do about each failure.
+"""Runs the checks of `rheostat doctor`: everything that rheostat needs, and what to do about each failure.
 
 The doctor tests each right with the call that needs the right, and reads the error code in Kafka's response, because three of the
 reads return an empty answer if the right is missing. It tests writes with validate_only: Kafka then checks the right and changes
@@ -84,7 +84,7 @@ def examine(settings: Settings, *, create: bool = False) -> Iterator[Finding]:
 
 
 def _metrics_cluster(settings: Settings, *, create: bool) -> Iterator[Finding]:
-    """Checks the cluster with the topics of all measurements, if it is another than the watched one."""
+    """Checks the metrics cluster, which has the topics of all measurements, if it is not the watched cluster itself."""
     kafka = settings.metrics_kafka
     connection_findings = connection(kafka, f"metrics cluster {settings.metrics_cluster}", "kafka")
     yield from connection_findings
@@ -97,7 +97,7 @@ def _metrics_cluster(settings: Settings, *, create: bool) -> Iterator[Finding]:
 
 
 def exit_code(findings: list[Finding]) -> int:
-    """Returns the exit code: that of an unreachable cluster, else 1 if any check failed."""
+    """Returns the exit code: the code of an unreachable cluster, else 1 if any check failed, else 0."""
     failed = [f.check for f in findings if f.verdict is FindingVerdict.FAILED]
     if _REACHABILITY in failed:
         return EXIT_UNREACHABLE

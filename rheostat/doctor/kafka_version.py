@@ -20,7 +20,7 @@ _CHECK = "kafka version"
 
 
 def kafka_version(client: ClusterClient, brokers: list[int], settings: Settings) -> Iterator[Finding]:
-    """Names the version of the brokers, and what is missing there. Versions before 3.9 and ZooKeeper mode fail."""
+    """Yields findings with the versions of the brokers, and what these versions lack. Fails before 3.9 and in ZooKeeper mode."""
     answers = client.broker_versions(brokers)
     known = {broker: answer for broker, answer in sorted(answers.items()) if not isinstance(answer, ClusterError)}
     for broker, answer in sorted(answers.items()):
@@ -36,7 +36,7 @@ def kafka_version(client: ClusterClient, brokers: list[int], settings: Settings)
 
 
 def _judge(broker_version: BrokerVersion, brokers: list[int], settings: Settings) -> Finding:
-    """Returns the finding about brokers that tell the same."""
+    """Returns the finding about brokers that report the same version."""
     named = f"broker {brokers[0]} runs" if len(brokers) == 1 else f"brokers {', '.join(map(str, brokers))} run"
     version, number = broker_version.version, broker_version.metadata_version_max
     if not broker_version.is_kraft:

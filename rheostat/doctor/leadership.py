@@ -1,4 +1,4 @@
-"""Says whether Kafka or rheostat gives brokers their leaders back, and what it costs if Kafka does."""
+"""Reports whether Kafka or rheostat elects preferred leaders, and the effect on clients if Kafka does."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _KEY = kafka_names.AUTO_LEADER_REBALANCE
 
 
 def leadership(client: ClusterClient, brokers: Collection[int], settings: Settings) -> Iterator[Finding]:
-    """Yields a finding, unless a setting cannot be read: other checks name that."""
+    """Yields a finding, unless a setting cannot be read, which other checks report."""
     try:
         electing = electing_brokers(client, brokers)
     except ClusterError:
@@ -37,7 +37,7 @@ def leadership(client: ClusterClient, brokers: Collection[int], settings: Settin
     )
     remedy = f"set {_KEY} to false on all brokers and controllers, and restart them"
     if acts:
-        # The operator expects elections of rheostat, and there are none.
+        # The operator expects elections by rheostat, but rheostat makes none.
         yield Finding(_CHECK, FindingVerdict.ADVICE, f"{found}. So rheostat elects none", remedy)
     else:
         yield Finding(

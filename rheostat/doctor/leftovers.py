@@ -1,4 +1,4 @@
-"""Checks for what earlier commands or tools have left behind in the cluster: throttles, topics and a quota for measurements."""
+"""Checks for settings and topics that earlier commands or tools have left in the cluster: throttles, topics, a metering quota."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NAMED_MAX = 5
 
 
 def leftover_throttles(client: ClusterClient, settings: Settings) -> Iterator[Finding]:
-    """Yields one finding. If the cluster or the journal cannot be read, it yields none: other checks name that problem."""
+    """Yields one finding; none if the cluster or the journal cannot be read, which other checks report."""
     try:
         throttles, recorded = read_throttle_settings(client), send.read_orders(settings)
     except (ClusterError, CommandError, KafkaError):
@@ -48,9 +48,9 @@ def leftover_throttles(client: ClusterClient, settings: Settings) -> Iterator[Fi
 
 
 def leftover_trials(client: ClusterClient, settings: Settings) -> Iterator[Finding]:
-    """Yields the topics and the quota that killed `rheostat quotas` commands have left; none if there are none.
+    """Yields a finding about topics and a quota that killed `rheostat quotas` commands have left; none if nothing is left.
 
-    If the cluster cannot be read, it yields none: other checks name that problem.
+    Yields none if the cluster cannot be read, which other checks report.
     """
     quota_client = QuotaClient(settings.kafka, "rheostat-doctor")
     now_ms = round(time.time() * 1000)

@@ -13,7 +13,7 @@ from rheostat.jvm.java import find_java
 from streaming import storage
 from streaming.errors import StreamError
 
-_NATIVE_PATH = "org.xerial.snappy.lib.path"  # Set by the image, which has the libraries unpacked.
+_NATIVE_PATH = "org.xerial.snappy.lib.path"  # The container image sets this option, because it has the libraries unpacked.
 
 
 def machine() -> Iterator[Finding]:

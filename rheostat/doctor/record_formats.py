@@ -13,7 +13,7 @@ from streaming.settings import FormatName
 from streaming.shared.envelopes import envelope_text
 
 _SHOWN = 40  # Characters, or bytes, of an unknown record.
-# Each part can end at one place only, so that no record makes the expression try many ways.
+# Each part can end at only one place, so that matching takes linear time for every record.
 _LINE_PROTOCOL = re.compile(r"[^\s,=]+(,[^\s=]+=\S+)? [^\s=]+=\S+( -?\d+)?\s*")
 _PROMETHEUS_TEXT = re.compile(r"# (HELP|TYPE) |[a-zA-Z_:][\w:]*(\{[^}]*\})? [-+\d.eENaInf]+\s")
 _WIRE_BYTES = 2  # Protobuf's wire type of texts and messages.
@@ -31,10 +31,10 @@ _JSON_FORMATS: tuple[tuple[frozenset[str], FormatName], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class RecordKind:
-    """What a record is.
+    """The kind of a record.
 
     Attributes:
-        format: the format in the settings; None if the stream does not read it.
+        format: the name of the format in the settings; None if the stream does not read this kind.
         text: the name of the format, in words.
         do: the change that its writer needs; empty if that is not known.
     """
@@ -48,7 +48,8 @@ def recognize(value: bytes | None) -> RecordKind:
     """Returns the kind of a record's value."""
     if not value:
         return RecordKind(None, "empty records")
-    # Its records begin with 0, as those with a schema registry's prefix do; their exact length tells them apart.
+    # Records of Cruise Control begin with 0, like records with the prefix of a schema registry. Their exact length tells them
+    # apart.
     if _is_cruise_control(value):
         return RecordKind("cruise_control", "cruise_control")
     if envelope := envelope_text(value):

@@ -49,7 +49,7 @@ def format_of(source: SourceSettings, kafka: KafkaSettings) -> Iterator[Finding]
 def judge(check: str, expected: FormatName, values: list[bytes | None]) -> Finding:
     """Returns the finding about a topic's newest records.
 
-    One record in the expected format is enough, because the stream reports the records that it refuses.
+    One record in the expected format is enough, because the stream itself reports the records that it refuses.
     """
     kinds = list(dict.fromkeys(map(recognize, values)))
     if any(kind.format == expected for kind in kinds):

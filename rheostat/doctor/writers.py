@@ -17,7 +17,7 @@ _NAMES_MAX = 10
 def writers(
     client: ClusterClient, settings: Settings, kafka: KafkaSettings, used: Collection[str]
 ) -> Iterator[Finding]:
-    """Yields a finding for each topic, from the cluster's ACLs; only one if the cluster's ACLs cannot be read.
+    """Yields a finding for each topic, from the cluster's ACLs; only one finding if the ACLs cannot be read.
 
     Args:
         kafka: the connection of ``client``.

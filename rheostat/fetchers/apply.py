@@ -1,9 +1,9 @@
 """Changes num.replica.fetchers on a live cluster step by step, and restores the old value if a step does harm.
 
 Kafka restarts all fetcher threads at each step. Therefore no partition may be moving, and the command watches the followers for a
-while after each step. A failed step, harm or Ctrl-C restores the previous value through the same steps. The exception: if
-partitions begin to move meanwhile, a further restart would disturb the move, so the value of the current step stays. The followers
-then also lag because of the move, so the effect of that step is not known.
+while after each step. After a failed step, harm or Ctrl-C, the command restores the previous value through the same steps. There is
+one exception: if partitions begin to move meanwhile, a further restart would disturb the move. The value of the current step then
+stays. The effect of that step is not known, because the followers also lag because of the move.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ class ResizeOutcome:
 
     Attributes:
         current: the value after the run.
-        why: why the change was not done as requested; None if it was done, and all brokers have reported the new value.
-        restored: the previous value is in force again.
+        why: why the change was not done as requested; None if all brokers have reported the new value.
+        restored: whether the previous value is in force again.
     """
 
     current: int
@@ -145,7 +145,7 @@ class ResizeRun:
         """Waits until the value is in force on all brokers. Returns the problem, or None.
 
         Args:
-            must_answer: a broker that does not answer is a problem; False: such a broker is ignored.
+            must_answer: whether a broker that does not answer is a problem. If False, such a broker is ignored.
         """
         until_s = self._clock.now_s() + IN_FORCE_S_MAX
         while True:
@@ -234,7 +234,7 @@ class ResizeRun:
 
 
 def targets_text(plan: ResizePlan) -> str:
-    """Returns where the value is written, and for which brokers."""
+    """Returns a text about the targets of the value: the cluster-wide default, and single brokers."""
     brokers = ", ".join(map(str, sorted(b for b in plan.targets if b != CLUSTER_DEFAULT)))
     if CLUSTER_DEFAULT not in plan.targets:
         return f"broker {brokers}, individually"

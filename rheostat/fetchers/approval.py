@@ -30,7 +30,7 @@ class FetcherChange:
     Attributes:
         value: the new value of num.replica.fetchers; None means the best value of the report.
         observe_s: how long to watch the followers after each step.
-        yes: do not ask for confirmation.
+        yes: whether to change the setting without a question.
     """
 
     value: int | None = None
@@ -74,7 +74,7 @@ def apply_change(client: FetcherClient, report: FetchersReport, change: FetcherC
 def _skip(report: FetchersReport, notify: Notify, text: str) -> ResizeOutcome:
     """Shows why nothing is changed, and returns that outcome."""
     notify(text)
-    # The outcome has one value, so it is 0 if the value differs between brokers.
+    # The outcome holds a single value. The value is 0 if the brokers have different values.
     return ResizeOutcome(report.current.fetchers or 0, changed=False)
 
 

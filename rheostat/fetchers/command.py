@@ -45,7 +45,7 @@ def run_fetchers(
     """Shows the load of the threads, applies ``change`` if there is one, and returns the exit code.
 
     Args:
-        by_partitions: the load of a thread is a number of partitions, not a rate.
+        by_partitions: whether the load of a thread is its number of partitions instead of a rate.
         measure_s: how long to watch the logs for write rates; 0 means that the rates come from the signals.
         thread_bytes_per_s_max: the highest rate of one thread; None if not known.
         plot: the file for a heat map.

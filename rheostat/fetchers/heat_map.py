@@ -148,7 +148,7 @@ def _cell(thread_loads: Sequence[float], x: float, y: float, side: float, max_lo
 
 
 def _max_load(maps: Sequence[HeatMap]) -> float:
-    """Returns the load of the busiest thread of all maps; 1.0 if all threads are idle, because loads are divided by this load."""
+    """Returns the load of the busiest thread of all maps; 1.0 if all threads are idle, because the caller divides by it."""
     return max((load for heat_map in maps for load in heat_map.loads().values()), default=0.0) or 1.0
 
 

@@ -1,7 +1,7 @@
 """Computes the write rate, the copy rate and the lag of each fetcher thread from the sizes of logs. Does no I/O.
 
-A thread copies the partitions of one leader to one follower. The leaders' logs show what is written, and the followers' logs show
-what is copied. The difference in size is the lag in bytes.
+A thread copies the partitions of one leader to one follower. The growth of the leaders' logs is the write rate, and the growth of
+the followers' logs is the copy rate. The difference in size is the lag in bytes.
 
 Retention may remove a file from one log some minutes before it does so from another. So the lag of an in-sync replica is limited to
 the bytes written in 30 s, because a replica with a larger lag has left the ISR.
@@ -23,7 +23,7 @@ from tuner.core.fetchers import fetcher_id
 from tuner.core.reassignment_plan import TopicPartition
 
 IN_SYNC_LAG_S_MAX = 30.0  # Kafka's default of replica.lag.time.max.ms.
-BUSY_RATIO = 0.05  # A partition or thread with less than this share of the busiest one's bytes counts as idle.
+BUSY_RATIO = 0.05  # A partition (or thread) counts as idle below this share of the bytes of the busiest partition (or thread).
 _NAMES_MAX = 8
 
 SizesByBroker = Mapping[int, Mapping[TopicPartition, int]]  # Bytes of each log; brokers that do not answer are absent.
@@ -33,8 +33,8 @@ class ThreadRow(NamedTuple):
     """One fetcher thread.
 
     Attributes:
-        partitions: all partitions of the thread, the one with the most writes first.
-        written_bytes_per_s: what the thread has to copy.
+        partitions: all partitions of the thread, the partition with the most writes first.
+        written_bytes_per_s: the write rate of its partitions, which the thread has to copy.
         copied_bytes_per_s, lag_bytes: None if the follower does not answer.
         out_of_sync: replicas of the thread that are not in the ISR.
     """
@@ -61,8 +61,9 @@ class LiveThreads:
     """The state of all threads over the last seconds.
 
     Attributes:
-        rows: the threads, the one with the largest lag first.
-        worst_collision: the thread whose busy partitions another number of threads would separate; None if there is none.
+        rows: the threads, the thread with the largest lag first.
+        worst_collision: the thread with the worst collision of busy partitions that another number of threads would separate; None
+            if there is no such thread.
     """
 
     window_s: float
@@ -100,8 +101,8 @@ class LogSizes:
     def growth_bytes_per_s(self, broker: int, key: TopicPartition) -> float | None:
         """Returns how fast a log grows (bytes/s) over the samples that contain it. Removals by retention are ignored.
 
-        None if fewer than two samples contain the log, or if the newest does not: then its rate would cover another time than other
-        rates.
+        Returns None if fewer than two samples contain the log, or if the newest sample does not contain it. Without the newest
+        sample, the rate would cover another time than the other rates.
         """
         sizes = [
             (at_s, by_broker[broker][key]) for at_s, by_broker in self._samples if key in by_broker.get(broker, ())

@@ -16,7 +16,7 @@ from streaming.shared.units import rate_text, size_text, span_text
 
 ROWS_MAX = 12
 BROKERS_MAX = 12  # More columns do not fit a terminal; then only the table of threads is shown.
-LAG_SHOWN_BYTES_MIN = 1e6  # The matrix hides a smaller lag, because a single fetch makes up for it.
+LAG_SHOWN_BYTES_MIN = 1e6  # The matrix hides a smaller lag, because a single fetch can copy it.
 _UNKNOWN = "–"
 
 
@@ -24,7 +24,7 @@ def render(threads: LiveThreads | None, problem: str | None) -> Group:
     """Returns one screen.
 
     Args:
-        threads: None if rates need a second sample.
+        threads: the state of the threads; None as long as rates need a second sample.
         problem: why the screen may be outdated; None if the screen is current.
     """
     parts: list[RenderableType] = []

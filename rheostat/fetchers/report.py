@@ -32,7 +32,7 @@ class FetchersReport:
 
     Attributes:
         source: the origin of the figures, as text for the operator.
-        by_writes: loads are bytes/s; otherwise loads are numbers of partitions.
+        by_writes: whether loads are bytes/s. If False, loads are numbers of partitions.
         fetchers: the current setting of each broker that is alive.
         by_pair: the partitions that each follower copies from each leader.
         candidates: the load with 1, 2, 3 and more threads, with the same number on all brokers.
@@ -80,7 +80,7 @@ def analyse_fetchers(
 
     Args:
         fetchers: num.replica.fetchers of each broker that is alive; followers on other brokers are left out.
-        by_writes: the loads of the partitions are bytes/s.
+        by_writes: whether the loads of the partitions are bytes/s.
         thread_bytes_per_s_max: the highest rate of one thread; None if not known.
     """
     by_pair = {

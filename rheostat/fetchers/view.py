@@ -19,7 +19,7 @@ def show(report: FetchersReport, console: Console, *, is_changing: bool = False)
     """Prints the report.
 
     Args:
-        is_changing: the command is about to change the setting, so "Nothing was changed" is not printed.
+        is_changing: whether the command is about to change the setting, so that "Nothing was changed" is not printed.
     """
     for line in sentences(report):
         _print_line(console, line)

@@ -1,1 +1,1 @@
-"""`rheostat history`: what each broker carried in the last days, from the history topic."""
+"""`rheostat history`: the load of each broker in the last days, from the history topic."""

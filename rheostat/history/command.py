@@ -29,7 +29,7 @@ def run_history(config: Path, since_s: float, brokers: Collection[int], *, as_js
 
     Args:
         brokers: the brokers to show; empty means all.
-        plot: where to draw the history; None means nowhere.
+        plot: the file into which to draw the history; None means no drawing.
     """
     if plot is not None:
         check_plot_path(plot)

@@ -59,7 +59,7 @@ class HistoryReport:
 
     Attributes:
         periods: in order of time, with the chosen brokers only.
-        periods_in_time: number of periods that the time of the report has, of any broker.
+        periods_in_time: number of recorded periods in the time of the report, even without the chosen brokers.
     """
 
     cluster: str

@@ -79,7 +79,7 @@ def notes(report: HistoryReport) -> list[str]:
 
 
 def by_load(report: HistoryReport) -> list[BrokerHistoryRow]:
-    """Returns the rows, that with the highest mean load of clients first."""
+    """Returns the rows, the row with the highest mean load of clients first."""
 
     def load(row: BrokerHistoryRow) -> float:
         return (row.means["client_in_bytes_per_s"] or 0.0) + (row.means["client_out_bytes_per_s"] or 0.0)

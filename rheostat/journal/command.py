@@ -83,7 +83,7 @@ def repair(config: Path, *, yes: bool) -> int:
 def older_version_text(scan: JournalScan, journal: str) -> str | None:
     """Returns a sentence if records of an earlier version are in force and stop all tuners; otherwise None.
 
-    The repair must not replace such records: only the version that wrote them can read what it manages, and restore it.
+    The repair must not replace such records. Only the version that wrote them can read which settings it manages, and restore them.
     """
     older = [record for record in scan.in_force.values() if record.is_older and record.blocks]
     if not older:

@@ -28,8 +28,9 @@ class RepairRecord:
     """A record to write.
 
     Attributes:
-        value: None means a tombstone, which deletes the key.
-        is_tuner_record: only tuners write such records; the repair must not write the record while a tuner is active.
+        value: the value of the record; None for a tombstone, which deletes the key.
+        is_tuner_record: whether only tuners write such records. If so, the repair must not write the record while a tuner is
+            active.
         text: what the record does, for the operator.
     """
 

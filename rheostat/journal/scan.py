@@ -1,6 +1,6 @@
 """Finds the journal's records that this version cannot read, and tells which of them are in force.
 
-A record is in force until a later record with the same key replaces it. A record of the tuner's memory (kind "memory": everything
+A record is in force until a later record with the same key replaces it. A record of the tuner's memory (kind "memory": all settings
 that the tuner manages) also replaces all earlier records of single rates ("owned"), lists ("listed") and moves ("seen").
 """
 
@@ -42,7 +42,7 @@ class JournalScan:
     Attributes:
         unreadable: all unreadable records, in the order in which they were read.
         in_force: the unreadable records in force, by key.
-        readable: the newest readable value of each key in ``in_force`` that has one.
+        readable: the newest readable value of each key in ``in_force``, if there is one.
         states: the state that a tuner would recover from the readable records, by cluster.
     """
 

@@ -82,7 +82,7 @@ def package_folder(package: str) -> Path:
     """Returns the folder of an installed Python package.
 
     Raises:
-        SetupError: it is not installed.
+        SetupError: the package is not installed.
     """
     spec = importlib.util.find_spec(package)
     if spec is None or spec.origin is None:

@@ -53,7 +53,7 @@ def sha256_of(path: Path) -> str:
 
 
 def mismatch(folder: Path, digests: Mapping[str, str]) -> str | None:
-    """Returns what is wrong with the first file that is missing or differs from the list; None if all files match the list."""
+    """Returns a text about the first file that is missing or differs from the list; None if all files match the list."""
     for name, expected in digests.items():
         path = folder / name
         try:

@@ -24,7 +24,7 @@ def kafka_versions() -> tuple[str, ...]:
 
 
 def check_kafka_version(version: str) -> str:
-    """Returns the whole version for ``version``, which may leave out the last number: 4.1 → 4.1.2.
+    """Returns the full version for ``version``, which may lack the last number: 4.1 → 4.1.2.
 
     Raises:
         BadInputError: no lab can run this version.

@@ -49,9 +49,9 @@ class LabSpec:
     Attributes:
         settings: settings of every node.
         broker_settings: settings of every broker; they override ``settings``.
-        settings_by_node: settings of single nodes; they override both.
-        users: password by name; adds a SASL/PLAIN listener with an authorizer. These users have only granted rights, while the
-            listener without SASL has all rights.
+        settings_by_node: settings of single nodes; they override ``settings`` and ``broker_settings``.
+        users: password by name. With users, the lab also has a SASL/PLAIN listener and an authorizer. These users have only granted
+            rights; clients of the listener without SASL have all rights.
         java_options: options of every node's JVM.
         places: address of each node that does not listen on the loopback interface.
         log_dir_count: number of log directories of each broker.
@@ -90,7 +90,7 @@ class Lab:
         self.nodes: dict[int, Node] = {}
         self.start_s = 0.0  # How long the start took.
         self.artifacts = artifacts or resolve_artifacts()
-        # Tools and load keep the default version: their options differ between versions of Kafka.
+        # Tools and load generators keep the default version, because their options differ between versions of Kafka.
         self.node_artifacts = self.artifacts
         if spec.kafka is not None:
             self.node_artifacts = node_artifacts(self.artifacts, check_kafka_version(spec.kafka))
@@ -98,9 +98,9 @@ class Lab:
         java = find_java()
         self._java = java.executable
         self._class_archive = ClassArchive(self.node_artifacts.kafka_class_archive(java), with_agent=True)
-        self._recording_node: Node | None = None  # Its JVM writes the class archive when it ends.
+        self._recording_node: Node | None = None  # The node whose JVM writes the class archive when it ends.
         self._keep_logs = False
-        # The folder is made last, so that a failure above leaves no folder behind.
+        # The folder is created last, so that a failure in the lines above leaves no folder.
         self.home = Path(tempfile.mkdtemp(prefix=HOME_PREFIX, dir=spec.folder))
 
     # -- start and end ------------------------------------------------------------------------------------------------

@@ -107,7 +107,7 @@ def keep(name: str, brokers: int, controllers: int, kafka: str | None = None) ->
     for number in numbers:
         signal.signal(number, end)
     file, artifacts = _file(name), resolve_artifacts()  # This may download the artifacts; Ctrl-C ends the download.
-    # A signal before the file is written would leave a folder of which `down` does not know.
+    # A signal before the file is written would leave a folder that `down` cannot find.
     signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
     lab = Lab(LabSpec(brokers=brokers, controllers=controllers, kafka=kafka), artifacts=artifacts)
     try:
@@ -154,7 +154,7 @@ def lab_config(lab: Lab, **tuner: Any) -> str:
 
 
 def _remove_leftovers(file: Path) -> None:
-    """Removes the folders and files that a killed keeper has left, also if it was killed while the lab started."""
+    """Removes the folders and files that a killed keeper has left, even if it was killed while the lab started."""
     for state_file in (file, _starting(file)):
         try:
             home = Path(json.loads(state_file.read_text())["home"])
@@ -196,7 +196,7 @@ def _keeper(file: Path) -> psutil.Process | None:
     try:
         about = json.loads(file.read_text())
         process = psutil.Process(about["pid"])
-        is_keeper = abs(process.create_time() - about["started"]) < 1  # Otherwise another process has got this pid.
+        is_keeper = abs(process.create_time() - about["started"]) < 1  # If not, another process has got this pid.
         return process if is_keeper and process.status() != psutil.STATUS_ZOMBIE else None
     except (FileNotFoundError, psutil.NoSuchProcess, ValueError, KeyError):
         return None

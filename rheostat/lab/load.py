@@ -38,8 +38,8 @@ class ProducerLoad:
     ) -> None:
         """
         Args:
-            rate_bytes_per_s: None means as fast as possible.
-            total_bytes: None means no limit.
+            rate_bytes_per_s: the target rate; None means as fast as possible.
+            total_bytes: the number of bytes after which the load ends; None means no limit.
             properties: further properties of the producer, such as "linger.ms=5".
             prefix: the beginning of the command, see ``NodeAddress``.
         """

@@ -21,7 +21,7 @@ from rheostat.run.process import spawn, stop
 from streaming.shared.contract import NodeRole
 
 HOST = "127.0.0.1"
-# Below the ports that Linux gives to outgoing connections: such a connection could take a port before its process listens.
+# These ports are below the range of outgoing connections on Linux, which could take a port before the node listens on it.
 _PORTS = range(10_000, 32_768)
 _port_numbers = count_from(random.SystemRandom().randrange(len(_PORTS)))
 
@@ -33,9 +33,9 @@ FORMAT_S_MAX = 60.0
 
 
 def free_ports(count: int) -> list[int]:
-    """Returns free ports, each of them once in the life of this process.
+    """Returns free ports. In the life of this process, each port is returned only once.
 
-    Each process begins at a random place, so that two of them rarely choose the same port before one of them uses it.
+    Each process begins at a random port, so that two processes rarely choose the same port before one of them uses it.
     """
     ports = (_PORTS[number % len(_PORTS)] for number in islice(_port_numbers, len(_PORTS)))
     free = list(islice(filter(_is_free, ports), count))
@@ -76,7 +76,7 @@ class NodeAddress:
     """The address that a node listens on, and the prefix of its command."""
 
     host: str = HOST
-    # Such as ("ip", "netns", "exec", "name"). The prefix must replace its process by the command (exec), not start a child.
+    # For example ("ip", "netns", "exec", "name"). The prefix must replace its own process by the command (exec), not start a child.
     prefix: tuple[str, ...] = ()
 
 

@@ -24,7 +24,7 @@ from tuner.planning.placement import PlacementRequest, PolicyViolation, place
 
 _CLIENT_ID = "rheostat-limits"
 _RECOMMENDED = PRESETS["kafka"].limits  # Shown for comparison if no limits are set.
-# The controller accepts a request that makes at most so many records: one of each partition, and one of a new topic.
+# The controller accepts a request that creates at most this number of records: one for each partition, and one for a new topic.
 RECORDS_MAX = 10_000
 
 
@@ -201,4 +201,4 @@ def _describe_placement(
     )
     if after.worst is Fill.OK:
         return [line]
-    return [line, *(f"Afterwards: {text}" for text in describe_report(after)[1:])]  # Without its headline.
+    return [line, *(f"Afterwards: {text}" for text in describe_report(after)[1:])]  # Without the headline of the report.

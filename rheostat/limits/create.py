@@ -71,8 +71,8 @@ def run_create(config: Path, overrides: LimitOverrides, topic: NewTopic, *, as_j
         placement = avoid_fetcher_collisions(client, before, topic.name, placement)
         with raise_as_command_errors("The topic cannot be created"):
             refusal = client.create_placed(topic.name, placement, configs)
-        # "Already exists" is not yet a refusal: the client repeats a request that timed out, and the first attempt may have created
-        # the topic. Only if the topic has another placement did another client create it.
+        # "Already exists" may be no refusal: the client repeats a request that timed out, and the first attempt may have
+        # created the topic. Only if the topic has another placement, another client has created it.
         if refusal is not None and refusal.code != kafka_names.ERROR_TOPIC_ALREADY_EXISTS:
             raise refusal_error(refusal)
         new = PlacedPartitions(topic.name, 0, placement)

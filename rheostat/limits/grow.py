@@ -62,8 +62,8 @@ def run_grow(config: Path, overrides: LimitOverrides, topic: str, partitions: in
         new = PlacedPartitions(topic, len(existing), placement)
         with raise_as_command_errors("The partitions cannot be added"):
             refusal = client.add_placed(topic, partitions, placement)
-        # The client repeats a request that timed out. If the first attempt has added the partitions, Kafka refuses the second one,
-        # and the topic has exactly the placement of this command.
+        # The client repeats a request that timed out. If the first attempt has added the partitions, Kafka refuses the second
+        # attempt, and the topic has exactly the placement of this command.
         may_be_added = refusal is None or _count(client, topic) == partitions
         is_read_back = may_be_added and wait_for_placement(client, new)
         if refusal is not None and not is_read_back:
@@ -89,7 +89,7 @@ def refusal_error(topic: str, refusal: TopicRefusal, before: int, now: int) -> C
     """Returns the error for Kafka's refusal.
 
     Args:
-        before: number of partitions when the new ones were placed.
+        before: number of partitions when the new partitions were placed.
         now: number of partitions after the refusal.
     """
     if now != before:

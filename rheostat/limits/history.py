@@ -16,7 +16,7 @@ from streaming.shared.contract import BrokerSignal, ContractError, decode_signal
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError
 
 SAMPLES = 25  # The topic keeps the signals of one day, so the samples are an hour apart.
-# Every broker has a signal every five seconds, so a sample of this length has at least one of each.
+# Every broker has a signal every five seconds, so a sample of this length has at least one signal of each broker.
 _SAMPLE_MS = 8_000
 _FETCH_BYTES_MAX = 1024 * 1024
 _POLL_MS = 1_000
@@ -102,7 +102,7 @@ def _read_sample(reader: KafkaConsumer, partitions: list[TopicPartition], at_ms:
     counts: dict[int, float] = {}
     while unread:
         batches = reader.poll(timeout_ms=_POLL_MS)
-        if not batches:  # The rest of the partitions ends within the sample.
+        if not batches:  # The remaining partitions end within the sample.
             break
         for p, records in batches.items():
             for record in records:

@@ -39,8 +39,8 @@ class PartitionsAfter:
 
     Attributes:
         limits: the limits of the topic.
-        are_set: an operator set limits.
-        is_read_back: the brokers show the new partitions as they were placed.
+        are_set: whether an operator has set limits.
+        is_read_back: whether the brokers show the new partitions as they were placed.
     """
 
     layout: ClusterLayout

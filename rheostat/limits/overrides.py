@@ -19,7 +19,7 @@ _BROKER_LIMIT = re.compile(r"(\d{1,9})=(\d{1,18})")
 
 @dataclass(frozen=True, slots=True)
 class LimitOverrides:
-    """Limits from the command line; None or empty: not given.
+    """Limits from the command line. A limit that was not given is None or empty.
 
     Attributes:
         by_broker: exceptions for single brokers, as texts such as "3=2000".
@@ -80,7 +80,10 @@ def _parse_broker_limits(texts: Sequence[str]) -> dict[int, int]:
 
 
 def check_topic(name: str, option: str = "--topic") -> None:
-    """Checks the name of a topic, which this option gives.
+    """Checks the name of a topic.
+
+    Args:
+        option: the option that gave the name, for the message.
 
     Raises:
         BadInputError: Kafka would not accept the name.

@@ -13,7 +13,7 @@ from tuner.planning.fill_forecast import FillForecast, forecast, sum_histories
 
 
 class Fill(StrEnum):
-    """How the partitions compare with their limit. Above a limit existing partitions keep working; new ones are refused."""
+    """How the partitions compare with their limit. Above a limit, existing partitions keep working, and new ones are refused."""
 
     OK = "ok"
     NEARLY_FULL = "nearly_full"  # From 80 % on.
@@ -51,7 +51,7 @@ class BrokerLimitRow:
 class LimitsReport:
     source: str  # Where the figures come from, as text.
     limits: PartitionLimits
-    are_set: bool  # False: the limits are a recommendation to compare with.
+    are_set: bool  # Whether an operator set the limits. If False, they are only a recommendation.
     cluster: BrokerLimitRow
     brokers: tuple[BrokerLimitRow, ...]
     why_no_forecast: str | None = None
@@ -78,7 +78,7 @@ def build_report(
 
     Args:
         racks: rack of each broker that is alive.
-        are_set: an operator set the limits; False: the limits are a recommendation.
+        are_set: whether an operator set the limits. If False, they are only a recommendation.
         histories: for each broker, times in seconds and partition counts; None if no forecast is requested.
         missing_reason: why there are no histories.
     """

@@ -18,7 +18,7 @@ def raised_rates(current: Mapping[BrokerSide, int | None], ordered: Mapping[Brok
     """Returns a line for each throttle that an override raises; empty if it raises none.
 
     Args:
-        current: the current throttle of each side (bytes/s); None if the side has no throttle, so any rate is a reduction.
+        current: the current throttle of each side (bytes/s); None if the side has no throttle. Any rate is then a reduction.
         ordered: the rates of the override (bytes/s).
     """
     return [

@@ -26,7 +26,7 @@ from streaming.shared.units import count_text
 _GONE_S_MAX = 30.0
 _POLL_S = 0.2
 _NAMED_MAX = 5
-# The processes that are members of a consumer group while they run, on standby too. `rheostat learn` is not.
+# The processes that are members of a consumer group while they run, even on standby. `rheostat learn` is in no group.
 _PARTS_WITH_LEASE = {"tuner": "a tuner", "collect": "a collector", "stream": "a stream"}
 
 
@@ -96,8 +96,8 @@ def purge_summary(settings: Settings, scope: PurgeScope) -> list[str]:
 def check_nothing_runs(settings: Settings, scope: PurgeScope) -> None:
     """Checks that no process of rheostat uses the topics, and that nothing but settings of this cluster name is on record.
 
-    Takes some seconds, in which no record may arrive: a process without the right to its group is seen by its records only. Learn
-    is not seen, as it has no group and writes once an hour.
+    The check takes some seconds, in which no record may arrive: a process without the right to its group shows only by its records.
+    The check does not see `rheostat learn`, which has no group and writes once an hour.
 
     Raises:
         BadInputError: a process runs, or there are plans, leftovers of commands, or settings of another cluster name.
@@ -164,7 +164,7 @@ def _part_that_runs(client: ClusterClient, settings: Settings) -> str | None:
 
 
 def _topic_that_grows(client: ClusterClient, settings: Settings, scope: PurgeScope) -> str | None:
-    """Watches the topics for two intervals of the collector and the stream. Returns one that grows."""
+    """Watches the topics for two intervals of the collector and the stream. Returns a topic that grows; None if none grows."""
     states = client.partitions(scope.topics)
     before = client.end_offsets(states)
     threading.Event().wait(2 * max(settings.collector.interval_s, settings.stream.slide_s))
@@ -178,7 +178,7 @@ def delete_all(settings: Settings, scope: PurgeScope) -> list[str]:
     """Deletes the topics and the groups, and reads back that they are gone.
 
     Returns:
-        A line for each that is left, with the reason.
+        A line for each topic or group that is left, with the reason.
     """
     remaining: list[str] = []
     with RemovalClient(settings.kafka, "rheostat-purge") as client:

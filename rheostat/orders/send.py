@@ -96,12 +96,12 @@ def clear(settings: Sequence[str]) -> OrderChange:
 
 
 def begin_trial(kind: QuotaTrialKind, for_s: float) -> OrderChange:
-    """Returns the change that records the start of a trial; ``for_s`` is the time after which it has ended for certain."""
+    """Returns the change that records the start of a trial; ``for_s`` is the longest time that the trial can take."""
     return begin_trial_change(kind, for_s, _operator())
 
 
 def end_trial(kind: QuotaTrialKind, total_per_s: float | None = None) -> OrderChange:
-    """Returns the change that records the end of a trial; ``total_per_s`` is what a calibration has found."""
+    """Returns the change that records the end of a trial; ``total_per_s`` is the total rate that a calibration has measured."""
     return end_trial_change(kind, _operator(), total_per_s)
 
 
@@ -209,7 +209,7 @@ def read_orders(settings: Settings, brokers: Collection[int] | None = None) -> R
 
     Args:
         brokers: the brokers that are alive: settings that other cluster names manage on brokers outside this list are left out.
-            None if nothing is left out.
+            None means that no settings are left out.
 
     Raises:
         CommandError: the journal cannot be read.
@@ -305,7 +305,7 @@ def release_all(settings: Settings, orders: Orders, timeout_s: float = RELEASED_
         NotAcknowledgedError: no tuner has acknowledged the order within that time.
         CommandError: no setting could be restored.
     """
-    # No HTTP server: the files with its tokens and keys may be readable by the service's user only.
+    # The tuner runs without its HTTP server, because only the service's user may be able to read the files with tokens and keys.
     tuner_settings = settings.tuner.model_copy(update={"dry_run": False, "http": HttpSettings(port=0)})
     stop = threading.Event()
     errors: list[Exception] = []

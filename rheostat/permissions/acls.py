@@ -134,11 +134,11 @@ def _resolved(role: Role, settings: Settings) -> Iterator[Permission]:
 
 
 def _is_needed(permission: Permission, settings: Settings, *, in_metrics_cluster: bool) -> bool:
-    """Returns whether the right is needed in the watched cluster, or in a metrics cluster that is another one."""
+    """Returns whether the right is needed in the watched cluster or, with ``in_metrics_cluster``, in a separate metrics cluster."""
     if not settings.has_own_metrics_cluster:
         return not in_metrics_cluster
     if permission.kind is ResourceKind.TOPIC and permission.name == f"{settings.topics.prefix}.":
-        return True  # Both have topics of rheostat.
+        return True  # The watched cluster and the metrics cluster both have topics of rheostat.
     groups = [name.replace(CLUSTER, settings.metrics_cluster) for name in _GROUPS_OF_SHARED_PARTS]
     return (permission.name in (*settings.topic_names().of_measurements, *groups)) == in_metrics_cluster
 

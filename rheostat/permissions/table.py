@@ -1,4 +1,4 @@
-"""The table of rights: what each process, and each group of commands, needs on a cluster with ACLs.
+"""The table of rights that each process, and each group of commands, needs on a cluster with ACLs.
 
 The page docs/reference/permissions.md and the commands of ``rheostat doctor --print-acls`` are made from this table. A test runs
 each process with exactly these rights (tests/integration/test_permissions_live.py).
@@ -30,9 +30,9 @@ class Permission:
 
     Attributes:
         name: the resource; ``<prefix>`` stands for topics.prefix, ``<cluster>`` for the setting `cluster`, ``*`` for all topics.
-        purpose: what the rights are for, in Markdown.
-        is_prefix: the rights are valid for each resource whose name begins with ``name``.
-        is_for_plans_and_leaders: not needed if tuner.reassign.enabled is false and tuner.leadership is not act.
+        purpose: the purpose of the rights, in Markdown.
+        is_prefix: whether the rights are valid for each resource whose name begins with ``name``.
+        is_for_plans_and_leaders: whether the rights are needed only if tuner.reassign.enabled is true or tuner.leadership is act.
     """
 
     operations: tuple[str, ...]

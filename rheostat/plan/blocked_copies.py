@@ -20,8 +20,8 @@ def blocked_copy_texts(
 
     Args:
         blocked: the result of ``copies_that_cannot_begin``.
-        added: brokers that get a replica, by partition.
-        leaders: leader of each partition.
+        added: by partition, the brokers that get a replica.
+        leaders: the leader of each partition.
     """
     keys_by_leader: dict[int, list[TopicPartition]] = {}
     brokers_by_leader: dict[int, set[int]] = {}

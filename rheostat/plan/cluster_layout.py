@@ -114,7 +114,7 @@ def find_dead_leaders(layout: ClusterLayout) -> list[int]:
 def read_copy_bytes(
     client: ClusterClient, layout: ClusterLayout, topics: Collection[str], sizes: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int]:
-    """Returns the bytes that a new replica of each partition of these topics copies; ``sizes`` are those of the leaders' logs."""
+    """Returns the bytes that a new replica of each partition of these topics copies; ``sizes`` are the sizes of leaders' logs."""
     chosen = {key: size for key, size in sizes.items() if key[0] in topics}
     return new_replica_bytes(client, chosen, {key: layout.partitions[key].leader for key in chosen})
 

@@ -1,4 +1,4 @@
-"""Runs `rheostat quotas explain`: what one burst does to a token-bucket quota, and to a quota that limits a mean rate."""
+"""Runs `rheostat quotas explain`: the effect of one burst on a token-bucket quota, and on a quota that limits a mean rate."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ from tuner.runtime.observe.signals_reader import SignalCache, SignalReader
 
 _SIGNAL_BACKLOG = 2_000  # Newest signal records that are read.
 _WATCH_S = 5.0
-_NO_QUOTA_MIN = 1e19  # Kafka reports about 1e20 where no quota applies.
+_NO_QUOTA_MIN = 1e19  # Kafka reports about 1e20 tokens for a tenant without a quota.
 _NOT_PROBED = (
     "this command could not measure the topic-create latency (create_probe_p90_ms_max); a running tuner measures it"
 )
@@ -122,7 +122,7 @@ def evaluate_now(
     """Returns the decisions of one cycle, as the API shows them.
 
     Args:
-        create_p90_ms: topic-create latency; None if not measured, so its objective is left out.
+        create_p90_ms: topic-create latency; None if it was not measured. Its objective is then left out.
         windows: quota windows in the brokers' settings; used unless the settings file of rheostat sets a window.
     """
     quota_settings = settings.tuner.mutation_quota
@@ -199,7 +199,7 @@ def _read_windows(settings: Settings) -> Set[QuotaWindow]:
         with ClusterClient(settings.kafka, "rheostat-quotas-windows") as client:
             return read_quota_windows(client)
     except ClusterError:
-        # The window in rheostat's settings file applies then, as in a tuner that cannot read the brokers' settings.
+        # In this case the window in rheostat's settings file applies, as in a tuner that cannot read the brokers' settings.
         return frozenset()
 
 

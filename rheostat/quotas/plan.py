@@ -1,7 +1,7 @@
 """Runs `rheostat quotas plan`: estimates how long a creation takes under a quota, and how long other requests wait.
 
-The controller time per topic and partition differs between clusters. Two pairs of times are built in: those that KIP-599 gives
-for a controller with ZooKeeper, and those measured with KRaft on a small machine. Options override them.
+The controller time per topic and partition differs between clusters. Two pairs of times are built in: the times that KIP-599 gives
+for a controller with ZooKeeper, and times that were measured with KRaft on a small machine. Options override both.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _SOURCE = {
 
 @dataclass(frozen=True, slots=True)
 class QuotaPlanOptions:
-    """The options of the command. None if the option is absent.
+    """The options of the command. An option that is absent is None.
 
     Attributes:
         wait_s_max: longest acceptable wait of other requests.
@@ -79,8 +79,8 @@ class QuotaEstimate:
     Attributes:
         without_quota: the same creation without a quota.
         steady_busy_ratio: share of the time for which the controller is busy with the creation after the burst.
-        rate_per_s_max: highest quota at which no request waits longer than the option ``wait_s_max``; None means no quota
-            achieves that, or the option is absent.
+        rate_per_s_max: highest quota at which no request waits longer than the option ``wait_s_max``; None if no quota achieves
+            that, or if the option is absent.
     """
 
     options: QuotaPlanOptions

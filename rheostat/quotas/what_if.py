@@ -31,7 +31,7 @@ class ChosenTotal:
 
 
 def choose_total(asked_per_s: float | None, orders: Orders, estimated_per_s: float | None) -> ChosenTotal | None:
-    """Returns the assumed total; None if none is known."""
+    """Returns the assumed total; None if no total is known."""
     trial = orders.trials.get(QuotaTrialKind.CALIBRATE)
     if asked_per_s is not None:
         return ChosenTotal(asked_per_s, "option")
@@ -56,7 +56,7 @@ def what_if_json(
     """Returns the answer as one JSON object; ``rate_source`` is null if Kafka counts no tenant.
 
     Args:
-        all_clients: the rate of all clients together, which is also known if Kafka counts no tenant; None if not measured.
+        all_clients: the rate of all clients together, which may be known even if Kafka counts no tenant; None if not measured.
     """
     return {
         "total_per_s": total.per_s,
@@ -104,7 +104,7 @@ _RATE_SOURCE_TEXTS = {
 
 
 def _all_clients_text(what_if: Mapping[str, Any]) -> str:
-    """Returns what all clients together create and delete, and its source; empty if it is not measured."""
+    """Returns a text about the rate of all clients together, and its source; empty if the rate was not measured."""
     rate = what_if["all_clients"]
     if rate is None:
         return ""

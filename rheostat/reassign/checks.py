@@ -56,11 +56,11 @@ def check_plan(
     Args:
         rate_bytes_per_s_max: highest rate of each side; None if the plan is not throttled.
         limits: how many partitions the cluster and each broker may host (KIP-578).
-        may_change_factor: the operator allows another number of replicas than now.
+        may_change_factor: whether the operator allows the plan to change the number of replicas of a partition.
         batch_limits: how many partitions may move at a time (KIP-435); None means unlimited.
         active_plans: plans on record that have not ended.
         effective_leader_ratio: share of the rate that leaders get while the plan runs.
-        has_objective: a latency objective may lower the rate.
+        has_objective: whether there is a latency objective, which may lower the rate.
     """
     rates: dict[BrokerSide, float] = {}
     if rate_bytes_per_s_max is not None:
@@ -149,7 +149,7 @@ def _exceeded_limits(
 ) -> list[str]:
     """Returns a violation for each limit (KIP-578) that is exceeded once this plan and all active plans have ended.
 
-    A broker to which this plan adds nothing may stay above its limit.
+    A broker to which this plan adds no replica may stay above its limit.
     """
     receivers = set[int]()  # Brokers to which this plan adds a replica.
     growth = 0  # Replicas that this plan adds, minus those that it removes.
@@ -183,12 +183,12 @@ def _exceeded_limits(
 
 
 def _net_replicas(cluster: PlanClusterState, active_plans: Sequence[Plan]) -> Counter[int]:
-    """Returns, for each broker, the replicas that active plans still add there, minus those that they remove."""
+    """Returns, for each broker, the number of replicas that active plans still add, minus the number that they remove."""
     net = Counter[int]()
     for plan in active_plans:
         for key, partition in plan.partitions.items():
             state = cluster.layout.partitions.get(key)
-            # A plan that was cancelled without rollback adds and removes nothing more: partitions keep their current replicas.
+            # A plan that was cancelled without rollback adds and removes no more replicas: partitions keep their current replicas.
             if state is not None and key[0] not in INTERNAL_TOPICS and not plan.head.no_rollback:
                 net.update({*plan.goal(partition)} - {*state.replicas})
                 net.subtract({*state.replicas} - {*plan.goal(partition)})
@@ -220,7 +220,7 @@ def _volume_bytes(disks: Sequence[Disk]) -> tuple[float, float]:
 
 
 def _usable_bytes_max(disks: Sequence[Disk]) -> float:
-    """Returns the usable bytes if each directory has its own disk: equal new disks report equal figures, too."""
+    """Returns the usable bytes if each directory has its own disk, because equal new disks also report equal figures."""
     return float(sum(disk.usable_bytes for disk in disks))
 
 

@@ -40,7 +40,7 @@ from tuner.core.reassignment_plan import DesiredPlanState, PlanThrottle
 from tuner.runtime.gc_tuning import tune_gc
 
 _RETRY_AFTER_S = 5.0
-# An error with an unchanged text is shown again only if watching worked for this long meanwhile.
+# An error with the same text as the last error is shown again only if watching worked for this time in between.
 _REPEAT_ERROR_AFTER_S = 60.0
 _TICK_S = 0.2
 
@@ -152,7 +152,7 @@ def _watch_to_end(settings: Settings, plan_id: str, service: EmbeddedService) ->
     Raises:
         CommandError: the plan cannot be watched any more. With an embedded service, only if retrying does not help.
     """
-    is_ordered = False  # The operator has paused or cancelled the plan, and the command waits until that is done.
+    is_ordered = False  # Whether the operator has paused or cancelled the plan, so that the command waits until that is done.
     last_error, wait_s = "", 0.0
     while True:
         began_s = time.monotonic()
@@ -195,7 +195,7 @@ def _watch_once(settings: Settings, plan_id: str, service: EmbeddedService, *, m
     """Watches until the plan has ended, then until the tuner of this command has removed its throttles.
 
     Args:
-        may_pause: also stop once the plan is paused and no step runs.
+        may_pause: whether to stop also when the plan is paused and no step runs.
     """
 
     def is_paused(progress: PlanProgress) -> bool:

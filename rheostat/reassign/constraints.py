@@ -1,7 +1,7 @@
 """Reads the limits for a plan, and checks the plan's throttle against them before the plan is submitted.
 
-The limits come from the report of the tuner that will execute the plan, not from this command's settings file: that file may differ
-from the tuner's, or be newer than what the tuner has read.
+The limits come from the report of the tuner that will execute the plan, not from this command's settings file. That file may differ
+from the tuner's file, or be newer than the settings that the tuner has read.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ class PlanConstraints:
     Attributes:
         source: text that says where the limits come from, such as "the tuner on host-1".
         ceiling_bytes_per_s: highest rate for each broker and side.
-        highest_ceiling_bytes_per_s: the ceiling at the time at which the schedule permits most; None if there is no schedule.
+        highest_ceiling_bytes_per_s: the highest ceiling of all periods of the schedule; None if there is no schedule.
         throttle: the throttle that the operator requested with the plan.
         objective: the latency objective as text; None if no objective is set.
         effective_leader_ratio: share of the rate that leaders get while the plan still starts steps; above 0, at most 1.
         tuner: the tuner that executes the plan; None if no tuner would execute the plan now.
         no_executor: why no tuner would execute the plan, and what to do; None if a tuner would execute the plan.
-        differences: sentences on values in this command's settings file that differ from the tuner's.
+        differences: sentences on values in this command's settings file that differ from the tuner's values.
     """
 
     source: str
@@ -65,7 +65,8 @@ def read_constraints(
     """Reads the constraints of a plan that is submitted now.
 
     Args:
-        lease_has_members: whether the lease's consumer group has a member. Without one the command does not wait for a report.
+        lease_has_members: whether the lease's consumer group has a member. Without a member, the command does not wait for a
+            report.
         standalone: this command starts a tuner if no tuner is active.
 
     Raises:
@@ -131,7 +132,7 @@ def check_throttle(constraints: PlanConstraints) -> PlanConstraints:
     rate = constraints.throttle.rate_bytes_per_s_max
     if rate is None:
         return constraints
-    # A plan may run until the schedule permits more.
+    # The throttle may be as high as the highest ceiling, because a plan may run until the schedule permits more.
     ceiling = max(constraints.ceiling_bytes_per_s, constraints.highest_ceiling_bytes_per_s or 0.0)
     if rate > ceiling:
         raise BadInputError(
@@ -197,7 +198,7 @@ def _mode_text(tuner: TunerPresence) -> str:
 
 
 def _objective_text(latency_ms: float | None, mode: str | None) -> str | None:
-    """Returns the objective as a clause; None without a mode: there is no objective."""
+    """Returns the objective as a clause; None without a mode, which means that there is no objective."""
     if mode is None:
         return None
     latency = "p99 near that without a move" if latency_ms is None else f"p99 of {latency_ms:g} ms"

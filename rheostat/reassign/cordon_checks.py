@@ -11,7 +11,7 @@ from tuner.control.reassignment.explain import name_partitions
 
 
 def cordon_violations(changes: PlanChanges, cluster: PlanClusterState) -> list[str]:
-    """Returns a violation for each cordoned broker that the plan adds replicas on, and for a cordon that Kafka does not have."""
+    """Returns a violation for each cordoned broker to which the plan adds replicas, and for cordons that Kafka does not support."""
     texts = []
     added = {key: {*p.target} - {*p.original_replicas} for key, p in changes.partitions.items()}
     cordoned = cordoned_brokers(cluster.cordons)

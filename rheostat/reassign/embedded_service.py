@@ -27,7 +27,7 @@ class EmbeddedService:
         """
         Args:
             config: the settings file of the processes; None if no process is started.
-            other_tuners: tuners that already run; if there are any, no process is started. None if not known.
+            other_tuners: the number of tuners that already run; None if not known. If there are any, no process is started.
         """
         self._supervisor: Supervisor | None = None
         self._log_file: TextIO | None = None

@@ -1,4 +1,5 @@
-"""Handles Ctrl-C while a plan is watched: leaves it running, pauses it, or cancels it. Without a terminal it keeps running."""
+"""Handles Ctrl-C while a plan is watched: leaves the plan running, pauses it, or cancels it. Without a terminal, it keeps
+running."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ def handle_interrupt(settings: Settings, plan_id: str, *, standalone: bool) -> i
         standalone: the tuner that executes the plan runs in this command and ends with the command.
 
     Returns:
-        The exit code; None if the command watches on, until the order is carried out or the ended plan is shown.
+        The exit code; None if the command continues to watch, until the order is carried out or the ended plan is shown.
     """
     answer = _ask(standalone) if sys.stdin.isatty() and sys.stderr.isatty() else "l"
     if answer not in ("p", "c"):

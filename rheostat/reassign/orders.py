@@ -62,8 +62,8 @@ def cancel_without_rollback(settings: Settings, plan: Plan) -> OrderResult:
 def set_limits(settings: Settings, plan: Plan, limits: BatchLimits) -> OrderResult:
     """Replaces the limits of a plan."""
     _check_active(plan)
-    # After an order that changes the plan's state, the tuner retries partitions that another tool has stopped. New limits alone do
-    # not ask for that.
+    # After an order that changes the plan's state, the tuner retries partitions that another tool has stopped. After an order that
+    # changes only the limits, it does not.
     return _submit(settings, plan, lambda head: replace(head, limits=limits), limits_text(limits), changes_state=False)
 
 
@@ -89,7 +89,7 @@ def _submit(
     Args:
         change: returns the head of the plan (the operator's orders about the plan) with the new order.
         text: the new state of the plan, for the operator.
-        changes_state: the order changes more than the limits.
+        changes_state: whether the order changes more than the limits.
     """
     head = plan_store.update_plan(settings, plan, change, changes_state=changes_state)
     text = f"Plan {plan.id}: {text}."

@@ -38,7 +38,7 @@ _NAME = "the plan"
 
 
 def preview_plan(settings: Settings, request: PlanToStart) -> PlanPreview:
-    """Returns what the plan would do.
+    """Returns a preview of the plan.
 
     Raises:
         PlanRefused: the plan is faulty, or the cluster cannot be read.
@@ -53,7 +53,7 @@ def start_plan(settings: Settings, request: PlanToStart, by: str) -> StartedPlan
     """Checks the plan, and records it.
 
     Raises:
-        PlanRefused: it is not recorded, or it is unknown whether it is.
+        PlanRefused: the plan is not recorded, or it is unknown whether the plan is recorded.
     """
     prepared = _prepare(settings, request, [])
     if refusals := _refusals(prepared):
@@ -110,7 +110,7 @@ def _preview(
 ) -> PlanPreview:
     """
     Args:
-        cluster: names the cluster in the command; None if the settings file has only one.
+        cluster: the name of the cluster for the command; None if the settings file has only one cluster.
     """
     changes, result, report = prepared.changes, prepared.result, prepared.start.report
     count = len(changes.partitions)
@@ -181,7 +181,7 @@ def _broker_rows(prepared: PreparedPlan) -> Iterator[BrokerLoadRow]:
 
 
 def _start_rows(report: StartReport | None) -> Iterator[StartRow]:
-    """Yields the forecasts: now, the start that was asked for, and the best one within a day."""
+    """Yields the forecasts for a start now, for the requested start, and for the best start within a day."""
     if report is None:
         return
     rows = [("now", report.now), ("your start", report.chosen), ("best start within a day", report.best)]

@@ -16,7 +16,7 @@ _WAIT_S_MAX = 5.0
 
 
 class PagePlanService:
-    """Checks one plan at a time, since each check reads the whole cluster; two equal orders at once start one plan."""
+    """Checks one plan at a time, since each check reads the whole cluster. So two equal orders at once start only one plan."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings

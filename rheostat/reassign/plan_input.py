@@ -84,7 +84,7 @@ def read_cluster_state(
 
     Args:
         topics: topics of the plan.
-        measure_s: how long the logs are watched to measure write rates; 0 means the rates come from the signals.
+        measure_s: how long the logs are watched to measure write rates; 0 means that the rates come from the signals.
         notify: shows a line to the operator.
     """
     # The ids are read first. If a topic is deleted and created again during the later reads, the plan contains its old id, and the
@@ -153,7 +153,7 @@ def refuse_log_dirs(plan: PlanFile, name: str) -> PlanFile:
     """Returns the plan unchanged.
 
     Args:
-        name: of the plan, for messages.
+        name: the name of the plan, for messages.
 
     Raises:
         BadInputError: the plan moves replicas between log directories.
@@ -188,7 +188,7 @@ def find_changes(plan: PlanFile, cluster: PlanClusterState) -> PlanChanges:
         key = (target.topic, target.partition)
         state = layout.partitions[key]
         if state.adding or state.removing or state.replicas != target.replicas:
-            # The plan waits for a reassignment that runs now, so the replicas after that reassignment are the original ones.
+            # The plan waits for a reassignment that runs now, so its original replicas are the replicas after that reassignment.
             original = tuple(b for b in state.replicas if b not in state.removing)
             partitions[key] = PlanPartition(
                 target=target.replicas,

@@ -66,10 +66,10 @@ class StoredPlans:
         """Returns a plan.
 
         Args:
-            plan_id: None means the only active plan.
+            plan_id: the id of the plan; None means the only active plan.
 
         Raises:
-            BadInputError: there is no such plan, or several are active and no id is given.
+            BadInputError: there is no such plan, or several plans are active and no id is given.
         """
         ids = ", ".join(plan.id for plan in self.active)
         if plan_id is None:
@@ -115,7 +115,7 @@ def has_settings_to_restore(settings: Settings) -> bool:
 
 
 class PlanReader:
-    """Reads the recorded plans: the first read reads all records, each later read only the new ones."""
+    """Reads the recorded plans. The first read reads all records, and each later read only the new records."""
 
     def __init__(self, reader: KafkaConsumer, topic: str, cluster: str) -> None:
         self._reader = reader
@@ -153,7 +153,7 @@ class PlanReader:
         return StoredPlans(self._journal.plans.known_plans, self._journal.orders)
 
     def _seek_to_end_of(self, journal: KafkaJournal) -> None:
-        """Moves the consumer to the records after those that the journal has read from both topics."""
+        """Moves the consumer of both topics to the first records that the journal's reader has not read."""
         positions = {
             KafkaPartition(topic, partition): offset
             for topic, next_offsets in (
@@ -218,14 +218,14 @@ def submit_plan(
     """Writes a new plan, and returns its head. The head is written last, because readers ignore parts without a head.
 
     Args:
-        throttle: requested with the plan; None if the ceiling of the tuner applies.
+        throttle: the throttle that the operator requested with the plan; None if the ceiling of the tuner applies.
         not_before_ms: when the plan starts (epoch); 0 means at once.
         cordon: the brokers that the tuner cordons before the first step.
         expected_s: the estimated duration; None if not known.
         by: who submits the plan; None means the user of this process.
 
     Raises:
-        CommandError, UnreachableError: the plan was not recorded, or it is not known whether it was.
+        CommandError, UnreachableError: the plan was not recorded, or it is not known whether it was recorded.
     """
     ensure_orders_topic(settings)
     now_ms = round(time.time() * 1000)
@@ -263,14 +263,14 @@ def update_plan(
     """Writes a changed head of a plan, and returns it once it is the plan's newest head in the topic.
 
     Args:
-        changes_state: the order concerns more than the limits; the tuner then retries partitions that another tool stopped.
+        changes_state: whether the order changes more than the limits. The tuner then retries partitions that another tool stopped.
 
     Raises:
         CommandError: the order was not recorded, or it is not known whether it was recorded or applies.
     """
     base, is_written = plan.head, False
     for _ in range(_TRIES):
-        # Later than the previous order, even if this machine's clock is behind the clock of the machine that gave it.
+        # The time is later than the previous order, even if this machine's clock is behind the clock of the previous operator.
         ordered_at_ms = min(max(round(time.time() * 1000), base.ordered_at_ms + 1), TIMESTAMP_MS_MAX)
         head = replace(change(base), ordered_at_ms=ordered_at_ms, ordered_by=operator_text(ordered_at_ms))
         if changes_state:

@@ -80,7 +80,7 @@ def read_planned_start(
     """Returns the start of a plan, with a forecast if one is possible.
 
     Args:
-        requested: None means at once, without a forecast.
+        requested: the requested start; None means at once, without a forecast.
         result: contains the estimated duration of the plan. Under a constant load, the forecast gives the same duration.
 
     Raises:

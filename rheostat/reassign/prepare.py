@@ -1,6 +1,6 @@
 """Prepares a plan: reads the cluster, checks the plan, and forecasts its start and end. Changes nothing.
 
-`rheostat reassign start` and the status page share it.
+`rheostat reassign start` and the status page both use this module.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class PlanOptions:
     """The operator's options for a plan.
 
     Attributes:
-        measure_s: how long the logs are watched to measure write rates; 0 means the rates come from the signals.
-        standalone: the command starts a tuner if no tuner is active.
+        measure_s: how long the logs are watched to measure write rates; 0 means that the rates come from the signals.
+        standalone: whether the command starts a tuner if no tuner is active.
     """
 
     limits: BatchLimits = field(default_factory=BatchLimits)
@@ -40,7 +40,7 @@ class PlanOptions:
 
 @dataclass(frozen=True, slots=True)
 class PreparedPlan:
-    """A plan with everything that an operator decides by.
+    """A plan with all facts that an operator needs to decide about it.
 
     Attributes:
         conflicts: sentences on active plans that already move a partition of this plan.
@@ -68,7 +68,7 @@ def prepare_plan(
     """Returns the checked plan with its forecast.
 
     Args:
-        requested_start: None means at once, without a forecast.
+        requested_start: the requested start; None means at once, without a forecast.
         notify: shows a line to the operator.
 
     Raises:

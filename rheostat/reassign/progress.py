@@ -96,7 +96,7 @@ def measure_progress(
 
     Args:
         at_ms: epoch time of the snapshot.
-        moves: for the time left: the plan does not end before these moves.
+        moves: the current moves. They determine the time left, because the plan does not end before them.
     """
     if not plan.is_active:
         result = plan.state.result

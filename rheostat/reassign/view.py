@@ -17,7 +17,7 @@ from streaming.shared.short_lists import shorten_lines
 
 _LINE_EVERY_S = 5.0
 _BAR_COLUMNS = 30
-_SIDES_SHOWN = 4  # `rheostat reassign status` shows all.
+_SIDES_SHOWN = 4  # `rheostat reassign status` shows all sides.
 
 
 class PlanView(ProgressScreen[Live]):
@@ -42,7 +42,7 @@ class PlanView(ProgressScreen[Live]):
                 self.print_line(f"  {line}")
         self._printed = lines
         if not progress.plan.is_active:
-            # The partitions of an ended plan are off the record, so there is no progress to show. The command prints the result.
+            # The records of an ended plan's partitions are deleted, so there is no progress to show. The command prints the result.
             if self._live is not None:
                 self._live.transient = True  # Removes the display from the terminal when it is closed.
         elif self._live is not None:

@@ -34,7 +34,7 @@ class ReplayRequest:
 
     Attributes:
         from_text: the start of the range; None means the last hour, or the whole journal file.
-        tuner_settings: a file with settings to decide with instead of the recorded ones.
+        tuner_settings: a file with settings that replace the recorded settings.
     """
 
     from_text: str | None
@@ -103,7 +103,7 @@ def _make_replayer(request: ReplayRequest, steps: list[RecordedStep], from_ms: i
         return Replayer()
     steps_in_range = [step for step in steps if step.now_ms >= from_ms]
     recorded = steps_in_range[0].settings
-    # The settings of these controllers are recorded only with their own steps.
+    # Each controller's settings are recorded only with its own steps.
     first = {kind: next((s.settings for s in steps_in_range if s.kind == kind), None) for kind in STREAM_BY_KIND}
     if (quotas := first["quotas"]) is not None:
         recorded = replace(recorded, quotas=quotas.quotas)

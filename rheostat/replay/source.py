@@ -26,7 +26,7 @@ from tuner.replay.recording import RecordingChunk, decode_chunk
 # may be recorded this long after the range.
 _BEFORE_MS = round(1.5 * FRAME_EVERY_S * 1000)
 _AFTER_MS = 60_000
-_NEWEST_OFFSETS = 500  # The newest record of the cluster is searched in the last offsets of the topic, this many.
+_NEWEST_OFFSETS = 500  # The newest record of the cluster is searched in this number of the topic's last offsets.
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class RecordedInputs:
         lines: the values of all records, for --export.
         unreadable: the number of records that are damaged or of a later version.
         older: the number of records of an earlier version of rheostat.
-        available: which times the topic or file covers, as text for a message.
+        available: the times that the topic or file covers, as text for a message.
     """
 
     lines: list[bytes]
@@ -127,7 +127,7 @@ def _read(
 
 
 def _available_text(cluster: str, reader: KafkaConsumer, topic: str) -> str:
-    """Returns which times the records of the cluster cover, as text for a message."""
+    """Returns the times that the records of the cluster cover, as text for a message."""
     oldest = next(_read(cluster, reader, topic, 0), None)
     if oldest is None:
         return (

@@ -38,10 +38,10 @@ def load_tuner_settings(path: Path, recorded: SettingsSnapshot, *, has_quotas: b
     """Returns the recorded settings with the values of the file.
 
     Args:
-        has_quotas: mutation quota cycles are recorded in the range.
+        has_quotas: whether mutation quota cycles are recorded in the range.
 
     Raises:
-        BadInputError: every fault of the file, one per line: line, key, what is expected.
+        BadInputError: every fault of the file, one per line, with line, key and expected value.
     """
     file = _read_file(path)
     body: dict[Any, Any] = dict(file.body)
@@ -87,7 +87,7 @@ def _complete(body: dict[Any, Any], recorded: SettingsSnapshot) -> dict[Any, Any
         "off",
         False,
         None,
-    ):  # Share mode requires it. The recorded inputs have the real ones.
+    ):  # Share mode requires a capacity. The recorded inputs have the real capacities.
         complete["capacity"] = {"in_bytes_per_s": "1B/s", "out_bytes_per_s": "1B/s"}
     if "mutation_quota" in body:
         complete["mutation_quota"] = quota_policy.merge_section(body["mutation_quota"], recorded.quotas)
@@ -131,7 +131,7 @@ def _leadership_limits(
 
 
 def _movement_limits(settings: TunerSettings, keys: set[str], recorded: MovementLimits | None) -> MovementLimits | None:
-    """Returns the limits of the section ``cruise_control`` if the file has it; it is given whole, with its url."""
+    """Returns the limits of the section ``cruise_control`` if the file has this section, which must be complete, with its url."""
     if recorded is None:
         return None
     hold_s = settings.external_change_hold_s if "external_change_hold_s" in keys else recorded.external_change_hold_s

@@ -1,4 +1,4 @@
-"""Runs a loop for each cluster in one process, in a thread of its own, so that a cluster that hangs delays no other."""
+"""Runs a loop for each cluster in one process. Each loop has its own thread, so that a hanging cluster delays no other cluster."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def run_together(loops: Sequence[Callable[[], None]], stop: threading.Event, *, 
 
 
 class CommonSteps:
-    """Tells whether the loops of all clusters go on. Any thread may report a step."""
+    """Tells whether the loops of all clusters make progress. Any thread may report a step."""
 
     def __init__(
         self, clusters: Collection[str], step_s_max: float, monotonic: Callable[[], float] = time.monotonic
@@ -53,7 +53,7 @@ class CommonSteps:
         self._stepped_s = dict.fromkeys(clusters, monotonic())
 
     def stepped(self, cluster: str) -> bool:
-        """Notes a step of one loop. Returns whether no loop hangs."""
+        """Records a step of one loop. Returns whether no loop hangs."""
         now_s = self._monotonic()
         self._stepped_s[cluster] = now_s
         return all(now_s - stepped_s <= self._step_s_max for stepped_s in self._stepped_s.values())

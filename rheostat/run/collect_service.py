@@ -32,7 +32,7 @@ from streaming.shared.thread_watch import ThreadWatch
 _SUMMARY_S = 60.0
 _SUMMARY_NODES_MAX = 20  # Nodes with failures in a log line; the metrics have all nodes.
 _BLOCK_MS_MAX = 500
-_ROUNDS_MISSED_MAX = 12  # A collector that has missed more rounds counts as hanging, as a tuner after as many cycles.
+_ROUNDS_MISSED_MAX = 12  # A collector that has missed more rounds counts as hanging, like a tuner that has missed 12 cycles.
 
 
 def run_collect(
@@ -82,7 +82,7 @@ def _collect(
     """Runs the collector of one cluster until ``stop`` is set.
 
     Args:
-        settings: of this cluster.
+        settings: the settings of this cluster.
         sender: a producer for the metrics cluster.
     """
     # A slow broker must not delay a round for longer than a slow JMX agent does.
@@ -106,7 +106,7 @@ def _collect(
 
 
 class _CollectReports:
-    """Reports the steps of all collectors as those of one process."""
+    """Reports the steps of all collectors as steps of one process."""
 
     def __init__(
         self, lease: PartLease, heartbeat: Heartbeat, clusters: Sequence[Settings], counts: Mapping[str, Counts]
@@ -121,7 +121,7 @@ class _CollectReports:
         self._steps = CommonSteps(counts, self._step_s_max)
 
     def stepped(self, cluster: str) -> None:
-        """Reports what the process does. Reports nothing while the collector of a cluster hangs."""
+        """Reports that the process works. Reports nothing while the collector of a cluster hangs."""
         if self._steps.stepped(cluster):
             measures = any(counts.active for counts in self._counts.values())
             _report_step(self._lease, self._heartbeat, self._step_s_max, measures=measures)
@@ -137,10 +137,10 @@ def _join(settings: Settings, client: ClusterClient) -> AbstractContextManager[P
 
 
 def _report_step(lease: PartLease, heartbeat: Heartbeat, step_s_max: float, *, measures: bool) -> None:
-    """Reports what the collector does; reports nothing while the lease's thread hangs.
+    """Reports whether the collector acts or stands by. Reports nothing while the lease's thread hangs.
 
     Args:
-        step_s_max: the next step comes within this time.
+        step_s_max: the time within which the next step comes.
     """
     if lease.hangs():
         return

@@ -84,7 +84,7 @@ def _learn(
 
 
 class _LearnReports:
-    """Reports the steps of all loops as those of one process."""
+    """Reports the steps of all loops as steps of one process."""
 
     def __init__(self, heartbeat: Heartbeat, clusters: Collection[str]) -> None:
         self._heartbeat = heartbeat
@@ -92,7 +92,7 @@ class _LearnReports:
         self._steps = CommonSteps(clusters, _STEP_S_MAX)
 
     def stepped(self, cluster: str, is_current: bool) -> None:
-        """Reports what the process does. Reports nothing while the loop of a cluster hangs."""
+        """Reports that the process works. Reports nothing while the loop of a cluster hangs."""
         self._is_current[cluster] = is_current
         if self._steps.stepped(cluster):
             are_current = all(self._is_current.values())

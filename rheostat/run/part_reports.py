@@ -1,7 +1,7 @@
-"""Receives the reports of the parts of `rheostat run`, as a service manager receives those of a service.
+"""Receives the reports of the parts of `rheostat run`, as a service manager receives the reports of a service.
 
 Each part gets the address of one socket in ``NOTIFY_SOCKET``. The kernel adds the process id of the sender to each message. So a
-part cannot report for another one, and messages of other processes are ignored.
+part cannot report for another part, and messages of other processes are ignored.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _CREDENTIALS = struct.Struct("3i")  # Process, user and group id, as in unix(7).
 
 @dataclass(slots=True)
 class PartReport:
-    """What a part has reported since its start."""
+    """The reports of a part since its start."""
 
     pid: int
     is_ready: bool = False
     is_reloading: bool = False
     status: str = "starting"
-    pinged_s: float | None = None  # When its last ping came; None if it has sent none.
+    pinged_s: float | None = None  # When its last ping came; None before the first ping.
 
 
 class PartReports:
@@ -49,8 +49,9 @@ class PartReports:
     ) -> None:
         """
         Args:
-            required: the parts that have to be ready before the whole is.
-            tuners: the parts of which one has to be ready too. A cluster that is away must not keep the service manager waiting.
+            required: the parts that have to be ready before the whole process is ready.
+            tuners: the tuners, of which at least one has to be ready too. It need not be every tuner, because one unreachable
+                cluster must not keep the service manager waiting.
         """
         self._required = tuple(required)
         self._tuners = tuple(tuners)
@@ -76,11 +77,11 @@ class PartReports:
         return {**environ, SOCKET_VARIABLE: self._address, WATCHDOG_VARIABLE: f"{WATCHDOG_S * 1e6:.0f}"}
 
     def started(self, part: str, pid: int) -> None:
-        """Notes that a part has started. Its reports begin anew."""
+        """Records that a part has started. Its earlier reports are dropped."""
         self._reports[part] = PartReport(pid)
 
     def receive(self) -> None:
-        """Takes up the messages that have arrived."""
+        """Processes the messages that have arrived."""
         now_s = self._monotonic()
         if now_s - self._checked_s > _PAUSED_S_MIN:  # This process was suspended, and its parts probably too.
             for report in self._reports.values():
@@ -96,7 +97,7 @@ class PartReports:
                     self._take(data.decode(errors="replace"), _CREDENTIALS.unpack(content[: _CREDENTIALS.size])[0])
 
     def silent(self) -> list[str]:
-        """Returns the parts whose work has stopped: they have sent pings, and send none any more."""
+        """Returns the parts whose work has stopped: they have sent pings before, but no longer send any."""
         now_s = self._monotonic()
         return [
             part

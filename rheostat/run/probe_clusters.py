@@ -14,7 +14,7 @@ from streaming.shared.kafka.cluster import ClusterClient, ClusterError
 
 
 def probe_clusters(settings: Settings) -> None:
-    """Checks each cluster once, all at the same time. A cluster that does not answer is only logged if others answer.
+    """Checks all clusters once, at the same time. If some clusters answer, the clusters that do not answer are only logged.
 
     Raises:
         BadInputError: two names stand for one Kafka cluster; or a certificate or key cannot be read.
@@ -49,7 +49,7 @@ def probe_clusters(settings: Settings) -> None:
 
 
 def _cluster_id(kafka: KafkaSettings) -> str | UnreachableError | None:
-    """Returns the id of a Kafka cluster, or why it does not answer; None if it tells no id."""
+    """Returns the id of a Kafka cluster, or why the cluster does not answer; None if its answer has no id."""
     timeout_s = min(PROBE_S_MAX, kafka.request_timeout_s)
     try:
         probe_kafka(kafka)

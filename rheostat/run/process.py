@@ -32,7 +32,7 @@ def _before_exec(parent: int, nice: int) -> Callable[[], None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, set())
         if _LIBC is not None:
             _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-            if os.getppid() != parent:  # The parent died before the call above.
+            if os.getppid() != parent:  # The parent has died before the line above was executed.
                 os._exit(1)
 
     return prepare
@@ -76,7 +76,7 @@ def spawn(
                 preexec_fn=_before_exec(os.getpid(), nice),
             )
     except BaseException:
-        if child is not None:  # The caller does not know the child yet, so it could not stop it.
+        if child is not None:  # The caller does not have the child yet, so the child is stopped here.
             child.kill()
             child.wait(timeout=10)
         raise

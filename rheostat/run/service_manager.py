@@ -30,7 +30,7 @@ class ServiceManager:
         """
         Args:
             address: a path, or ``@`` and the name of an abstract socket; None if there is no service manager.
-            watchdog_s: the service manager ends this process if no ping comes for this time; None if it needs no pings.
+            watchdog_s: the time without a ping after which the service manager ends this process; None if it needs no pings.
         """
         self.watchdog_s = watchdog_s
         self._address = None
@@ -61,7 +61,7 @@ class ServiceManager:
         return self._socket is not None
 
     def ready(self, status: str) -> None:
-        """Tells that the process does what it is there for, or that a reload has ended."""
+        """Tells that the process has begun its real work, or that a reload has ended."""
         self._send(f"READY=1\nSTATUS={_one_line(status)}")
 
     def status(self, text: str) -> None:

@@ -34,9 +34,9 @@ from streaming.shared.thread_watch import ThreadWatch
 from streaming.shared.topics import ensure_topics
 from tuner.core.dry_run_notice import dry_run_notice
 
-PROBE_S_MAX = 5.0  # So that an operator gets an answer within 10 s, including the start of Python.
+PROBE_S_MAX = 5.0  # With this limit an operator gets an answer within 10 s, including the start of Python.
 _RETRY_S_MAX = 30.0
-_REQUESTS_MAX = 20  # More than one attempt to create or check the topics makes.
+_REQUESTS_MAX = 20  # One attempt to create or check the topics makes fewer requests.
 
 
 def stop_on_signals() -> threading.Event:
@@ -72,10 +72,10 @@ def announce_mode(settings: Settings) -> None:
 
 
 def check_files(settings: Settings) -> None:
-    """Checks that the files of ``kafka.ssl_*`` can be read, of each cluster. A restart or a longer wait would not help.
+    """Checks that the files of ``kafka.ssl_*`` of each cluster can be read. If not, a restart or a longer wait would not help.
 
     Raises:
-        BadInputError: one of them cannot be read.
+        BadInputError: a file cannot be read.
     """
     _check_files(settings.kafka)
     for name, cluster in settings.clusters.items():

@@ -19,7 +19,7 @@ class SettingsReloads:
     def __init__(self, watch: ConfigWatch, *, dry_run: bool) -> None:
         self.waiting = watch.waiting
         self._watch = watch
-        self._dry_run = dry_run  # Stays as at the start, because the option --dry-run overrides the file.
+        self._dry_run = dry_run  # The value at the start stays, because the option --dry-run overrides the file.
 
     def take(self) -> tuple[TunerSettings, PartitionLimits]:
         """Returns the reloaded settings, which are in use from now on."""

@@ -37,7 +37,7 @@ from streaming.stream_counts import StreamCounts
 from streaming.stream_metrics import registry_of
 
 _JAVA_CHARS_MAX = 500
-_STEP_S_MAX = 300.0  # Includes the start of a query.
+_STEP_S_MAX = 300.0  # Maximum time between two steps, which includes the start of a query.
 _LEVELS = {"WARN": logging.WARNING, "ERROR": logging.ERROR, "FATAL": logging.CRITICAL}
 
 

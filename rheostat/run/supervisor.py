@@ -24,11 +24,12 @@ from rheostat.run.process import spawn
 
 log = structlog.get_logger("run")
 
-SHARED_PARTS = ("collect", "stream")  # One of each serves all clusters.
+SHARED_PARTS = ("collect", "stream")  # One process of each kind serves all clusters.
 TUNE = "tune"
 LEARN = "learn"
 STOP_S_MAX = 14.0  # For all children together; Ctrl-C ends `rheostat run` within 15 s.
-# The stream gets a lower priority: Spark computes in bursts, may share its machine with brokers, and can wait longest.
+# The stream gets a lower priority: Spark computes in bursts, may share its machine with brokers, and can wait longer than other
+# parts.
 STREAM_NICE = 5
 LEARN_NICE = 10  # learn has the lowest priority: a profile is valid for hours.
 LEARN_DELAY_S = 20.0  # learn starts after the stream, because it reads what the stream writes.
@@ -39,7 +40,7 @@ LEARN_BACKOFF_S_MAX = (
 WELL_AFTER_S = 60.0  # A child that ran for this long has recovered: its next restart has the shortest back-off again.
 _NICE = {"stream": STREAM_NICE, LEARN: LEARN_NICE}
 _CHECK_EVERY_S = 0.2
-_KILL_S_MAX = 5.0  # How long a killed part is waited for.
+_KILL_S_MAX = 5.0  # Longest wait for the end of a killed part.
 _STDERR = 2  # File descriptor.
 
 
@@ -50,13 +51,13 @@ class Child:
     name: str
     command: Sequence[str]
     nice: int = 0
-    process: subprocess.Popen[bytes] | None = None  # None if it does not run now.
+    process: subprocess.Popen[bytes] | None = None  # None while it does not run.
     started_s: float = 0.0  # When it was last started.
     backoff_s: float = BACKOFF_S_MIN  # The delay of the next restart.
     backoff_s_max: float = BACKOFF_S_MAX
     start_at_s: float = 0.0  # When to start it, if it does not run.
     restarts: int = 0
-    is_killed: bool = False  # Its process was killed, and has not ended yet.
+    is_killed: bool = False  # Whether its process was killed, but has not ended yet.
 
 
 class Supervisor:
@@ -72,7 +73,7 @@ class Supervisor:
     ) -> None:
         """
         Args:
-            reports: receives the reports of the parts; None if the parts report to no process, and a part that hangs stays.
+            reports: receives the reports of the parts; None if the parts send no reports. A hanging part is then not noticed.
         """
         self.children = list(children)
         self._reports = reports
@@ -164,7 +165,7 @@ def _kill(name: str, process: subprocess.Popen[bytes]) -> None:
 
 
 def tuner_names(clusters: Collection[str]) -> list[str]:
-    """Returns the name of the tuner of each cluster, among the parts; of a file of one cluster, "tune"."""
+    """Returns the part name of the tuner of each cluster; only "tune" for a settings file with one cluster."""
     return [f"{TUNE} {cluster}" for cluster in clusters] or [TUNE]
 
 

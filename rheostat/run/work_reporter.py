@@ -1,4 +1,4 @@
-"""Reports to the service manager when this process is ready, what it does, and that its work goes on.
+"""Reports to the service manager when this process is ready, what it does, and that its work makes progress.
 
 The reports come from a thread of their own, because a step of the work may take longer than the watchdog of the service manager
 allows. The thread stops its pings when the work has stopped; then the service manager ends the process and starts it again.
@@ -17,7 +17,7 @@ log = structlog.get_logger("run")
 
 _EVERY_S_MAX = 5.0
 _EVERY_S_STARTING = 0.2
-_PINGS_PER_INTERVAL = 4  # systemd advises two; more, because the machine may be busy.
+_PINGS_PER_INTERVAL = 4  # systemd advises two pings; there are more, because the machine may be busy.
 _START_EXTENSION_S = 60.0
 _CLOSE_S_MAX = 5.0
 
@@ -42,7 +42,7 @@ class WorkReporter:
         self._work = work
         self._stop = stop
         self._is_ready = False
-        self._status: str | None = None  # As last reported.
+        self._status: str | None = None  # The status that was reported last.
         self._fault_is_logged = False
         self._thread: threading.Thread | None = None
 
@@ -58,7 +58,7 @@ class WorkReporter:
             self._thread.join(timeout=_CLOSE_S_MAX)
 
     def report(self) -> None:
-        """Sends what the service manager has to know now."""
+        """Sends the messages that are due: readiness, a new status, and a ping."""
         fault = self._work.fault()
         if fault is not None:
             if not self._fault_is_logged:

@@ -118,7 +118,7 @@ class SignalsView:
 def describe_problem(
     view: SignalsView, signal_filter: SignalFilter, topic: str, now_ms: int, age_s_max: float
 ) -> str | None:
-    """Returns what is wrong and what to check; None if at least one signal is fresh."""
+    """Returns a text about the problem and what to check; None if at least one signal is fresh."""
     matching = view.matching(now_ms)
     if any(freshness(signal, now_ms, age_s_max) is Freshness.FRESH for signal in matching):
         return None

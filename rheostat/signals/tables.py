@@ -72,7 +72,7 @@ def tables(
     Args:
         now_ms: the current time, for the age of each signal.
         age_s_max: older signals are stale.
-        has_cluster_column: the first column names the cluster.
+        has_cluster_column: whether the first column names the cluster.
     """
     about = sheet.about
     if has_cluster_column:
@@ -111,9 +111,9 @@ def _table(
 
 
 def _fit(table: Table, console: Console) -> Table:
-    """Returns the table. If it is too wide and narrow columns make it fit, headers are broken between words; values are not.
+    """Returns the table. If it is too wide, headers are broken between words where that makes it fit.
 
-    The only value that is broken is an age such as "3 min, stale".
+    Values are not broken, except an age such as "3 min, stale".
     """
     if _width(table, console) <= console.width:
         return table

@@ -163,7 +163,7 @@ def _find_duplicates(at: Path, values: Sequence[object], kind: str, key: str | N
     """Yields a fault for each value that is listed twice.
 
     Args:
-        kind: what the values are, for the message.
+        kind: the noun for the values, for the message.
         key: the key of the value in each item of the list; None if the items are the values.
     """
     for i, value in enumerate(values):

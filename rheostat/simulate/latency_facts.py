@@ -1,4 +1,4 @@
-"""Explains the slowest second of a simulated run: which broker it is, what fills it, and what part the throttle has in it."""
+"""Explains the slowest second of a simulated run: the broker, the traffic that fills its link or disk, and the throttle's part."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tuner.simulation.load import link_factors
 from tuner.simulation.numbers import Floats
 from tuner.simulation.trace import Trace
 
-_BURST_RATIO_MIN = 1.02  # Copied bytes ÷ throttle; up to this ratio the throttle holds.
+_BURST_RATIO_MIN = 1.02  # Copied bytes ÷ throttle. Below this ratio, the copies count as within the throttle.
 
 
 class LatencyCause(StrEnum):
@@ -33,8 +33,8 @@ class LatencyFacts:
 
     Attributes:
         at_s: the second, in simulated time.
-        p99_ms_at_throttle: the p99 of this second if the copies had kept to the throttle.
-        resource: what is fullest on this broker, such as "inbound link".
+        p99_ms_at_throttle: the p99 of this second if the copies had not exceeded the throttle.
+        resource: the fullest resource of this broker, such as "inbound link".
         other_bytes_per_s: clients and in-sync replication on this resource.
         throttle_bytes_per_s: ∞ if no throttle is set on this side.
         seconds_over: seconds in which at least one broker misses the objective.

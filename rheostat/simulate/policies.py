@@ -1,4 +1,5 @@
-"""Parses ``--policy`` of `rheostat simulate`: returns the policy that sets the throttles, and the scenario as it then starts.
+"""Parses ``--policy`` of `rheostat simulate`: returns the policy that sets the throttles, and the scenario with its initial
+throttles.
 
 The scenario defines the goal of the move: its ``deadline``, its ``share``, or an end as soon as clients allow. ``--policy`` may
 name another goal, with its own deadline or share.

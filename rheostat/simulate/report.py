@@ -24,7 +24,7 @@ from tuner.simulation.trace import Trace, rate_series
 # Reasons for a slow move that no throttle rate can remove.
 DIAGNOSES = {Reason.INFEASIBLE, Reason.NO_HEADROOM, Reason.DEADLINE_NOT_MET, *NOT_THROTTLE_LIMITED}
 SIDES_MAX = 10
-_NOTICED_RATIO_MIN = 0.01  # Share of 5 s means above the objective from which clients notice the moves.
+_NOTICED_RATIO_MIN = 0.01  # Clients notice the moves if at least this share of the 5 s means is above the objective.
 DECISIONS_MAX = 5
 
 
@@ -43,7 +43,7 @@ class SimulationVerdict:
     """The outcome of a run.
 
     Attributes:
-        blocked: sides that never end; empty if the moves ended.
+        blocked: sides whose moves never end; empty if the moves ended.
         last_decisions: the tuner's last decisions, oldest first; empty if the moves ended.
         diagnoses: the first decision for each reason that no throttle rate can remove.
     """

@@ -14,7 +14,7 @@ _NAMED_MAX = 5
 
 
 def tuner_json(tuners: Sequence[TunerPresence], rate_bytes_per_s_max: float) -> dict[str, Any]:
-    """Returns the most relevant tuner as JSON values: the active one, else a dry run, else a starting one or a standby.
+    """Returns the most relevant tuner as JSON values: the active tuner, else a dry run, else a starting tuner or a standby.
 
     Args:
         tuners: the running tuners, sorted in that order.

@@ -106,7 +106,7 @@ class StatusEvaluator:
         )
         known_memory = replace(memory or Memory(), stalls=self._stalls)
         self._rates_since = track_rate_changes(observation, live, replace(known_memory, rates_since=self._rates_since))
-        # As in the tuner: stalls are not evaluated while paused, and the stalls of ended moves are forgotten.
+        # The tuner does the same: it does not evaluate stalls while paused, and forgets the stalls of ended moves.
         if live.moves and orders.pause is None:
             view = MovesView(observation, live, self._limits, rates_since=self._rates_since)
             self._stalls = judge_stalls(view, known_memory, StallLimits())
@@ -125,12 +125,12 @@ class StatusEvaluator:
             decision_counts={},
             failures=0,
         )
-        # Peaks need at least two observations: a single one says nothing about progress.
+        # Peaks need at least two observations, because a single observation says nothing about progress.
         peaks = self._history.peaks() if self._observations > 1 else RemainingPeaks()
         return StatusSnapshot(CycleSnapshot(result, self._observations), peaks, self._objective, self._dry_run)
 
     def _setpoints(self, live: LiveCluster) -> Mapping[BrokerSide, Setpoint]:
-        """Returns the current rates as setpoints under closed-loop control: a rate that it lowered for clients is no stall."""
+        """Returns the current rates as setpoints under closed-loop control, because a rate that it has lowered is no stall."""
         if not self._limits.closed_loop:
             return {}
         return {side: Setpoint(rate.bytes_per_s) for side, rate in live.rates.items()}
@@ -139,7 +139,7 @@ class StatusEvaluator:
 def _with_recorded_stalls(
     stalls: Mapping[int, StallState], stalled_since_ms: Mapping[int, int]
 ) -> Mapping[int, StallState]:
-    """Returns the stalls of the measurements, and those that the tuner has recorded besides.
+    """Returns the stalls that the measurements show, and further stalls that the tuner has recorded.
 
     Args:
         stalls: by destination.

@@ -1,6 +1,6 @@
 """Reads the journal for `rheostat status`: once, or continuously for `--watch`.
 
-Both pass the records through ``JournalFollower``, so both show the same entries, orders, plans and state.
+Both ways pass the records through ``JournalFollower``, so both show the same entries, orders, plans and memory.
 
 A steering tick is one adjustment of the throttles by the control loop, which runs every second while client latency matters.
 """
@@ -33,7 +33,7 @@ from tuner.journal.unreadable import unreadable_texts
 
 # The newest entries to keep, by ring of the journal (a fixed number of keys that the tuner overwrites in turn).
 RING_SIZES = {
-    "entry": 1_000,  # Decisions; so many, because the status shows the last decision of each throttle.
+    "entry": 1_000,  # Decisions. The number is high, because the status shows the last decision of each throttle.
     "steering": 5,  # Steering ticks.
 }
 
@@ -45,7 +45,7 @@ class JournalState(NamedTuple):
         entries: the newest entries by ring, oldest first.
         orders: the newest operator orders.
         plans: all recorded plans; empty if the journal was not read completely.
-        memory: the tuner's state; None if unknown.
+        memory: the tuner's memory, such as the throttles that it manages; None if unknown.
         log_dirs: the log directory throttles that the tuner manages.
         cordons: the cordons that the tuner manages.
         unreadable: a text for each valid record that this version cannot read.
@@ -64,7 +64,8 @@ class JournalFollower:
     """Builds the state of the journal from its records.
 
     Attributes:
-        is_complete: all records from the beginning of both topics were read. Until then the tuner's state and plans are unknown.
+        is_complete: whether all records from the beginning of both topics were read. Until then, the tuner's memory and plans are
+            unknown.
     """
 
     def __init__(self, cluster: str, counts: Mapping[str, int] = RING_SIZES) -> None:

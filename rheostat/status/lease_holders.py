@@ -18,7 +18,7 @@ _PART_BY_KEY = {"collector": "collect", "stream": "stream"}  # Key in the status
 
 
 def read_lease_holders(client: ClusterClient, cluster: str, topics: Topics) -> dict[str, Any]:
-    """Returns the holder and the standbys of both leases as JSON values; for a group that cannot be read, the problem."""
+    """Returns the holder and the standbys of both leases as JSON values. For a group that cannot be read, returns the problem."""
     topic_by_key = {"collector": topics.metrics, "stream": topics.signals}
     return {key: _read_lease(client, cluster, part, topic_by_key[key]) for key, part in _PART_BY_KEY.items()}
 

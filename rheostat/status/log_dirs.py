@@ -18,7 +18,7 @@ def read_log_dirs(
     """Returns a row for each of these brokers that copies, as JSON values; brokers that do not answer are left out.
 
     Args:
-        signals: the newest signal of each broker. It tells the rate of the copies, and with it their end.
+        signals: the newest signal of each broker, from which the rate of the copies and their expected end are known.
         managed: the brokers whose limit rheostat manages.
 
     Raises:

@@ -31,7 +31,7 @@ class PlansPane:
         self._monotonic = monotonic
         self._wall_clock = wall_clock
         self._due_s = float("-inf")  # When to read again.
-        self._lines: list[str] = []  # What the pane shows.
+        self._lines: list[str] = []  # The lines that the pane shows.
         self.progress: dict[str, Progress] = {}  # By plan id; the headline of the status shows the progress.
         self._read_lines: list[str] = []  # Result of the last successful read.
         self._read_at_ms: int | None = None  # Time of the last successful read.

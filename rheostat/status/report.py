@@ -153,7 +153,7 @@ def status_json(
     """Returns the status as JSON values, with the keys of ``rheostat status --json``.
 
     Args:
-        evaluator: keeps state between calls; None if this is the only call.
+        evaluator: keeps stalls and peaks between calls; None if this is the only call.
     """
     schedule = find_period(settings.tuner, now_ms) if settings.tuner.schedule else None
     evaluator = evaluator or StatusEvaluator(settings)
@@ -308,7 +308,7 @@ def _shown_decision_json(row: EventRow) -> dict[str, Any]:
 
 
 def unfixable_by_throttle(status: dict[str, Any]) -> list[str]:
-    """Returns the texts of last decisions that failed, or whose move no throttle change can help; empty while nothing moves.
+    """Returns the texts of last decisions that failed, or after which no throttle change helps the move; empty without moves.
 
     One decision may concern several throttles; its text is returned once.
     """

@@ -13,7 +13,8 @@ from tuner.runtime.observe.signals_reader import SignalReader
 class SignalHistory(SignalReader):
     """Keeps the newest signals.
 
-    The steps of a move signal (its progress per interval) reach back half a minute; ``merge_steps`` adds those of earlier signals.
+    The steps of a move signal (its progress per interval) reach back half a minute. ``merge_steps`` adds the steps of earlier
+    signals.
     """
 
     def __init__(self, *reader_arguments: Any) -> None:

@@ -97,7 +97,7 @@ def _brokers_table(status: Mapping[str, Any]) -> Table:
 
 
 def infeasible_lines(status: Mapping[str, Any]) -> list[str]:
-    """Returns why a move can never end at the current limits, and what to do; empty if all can end."""
+    """Returns why a move can never end at the current limits, and what to do; empty if all moves can end."""
     sides = [f"broker {side['broker']} ({side['side']})" for side in status["infeasible"]]
     if not sides:
         return []

@@ -1,7 +1,7 @@
 """Runs `rheostat status --watch`: shows the content of the status page in a terminal, refreshed every 2 s.
 
-The command reads the cluster, the signals and the journal itself, so it works with or without a tuner. If one of them cannot be
-read, the screen says so and keeps its last content.
+The command reads the cluster, the signals and the journal itself, so it works with or without a tuner. If one of these sources
+cannot be read, the screen says so and keeps its last content.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ def _read_log_dirs(
 ) -> list[dict[str, Any]]:
     """Returns the copies between log directories on the brokers that copy according to their signals or to the journal.
 
-    To ask all brokers for all of their partitions at each refresh would load the cluster too much.
+    Asking all brokers for all of their partitions at each refresh would load the cluster too much.
     """
     managed = state.log_dirs.owned
     try:

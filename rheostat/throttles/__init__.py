@@ -1,1 +1,1 @@
-"""`rheostat throttles`: every replication throttle of the cluster, and the removal of those that serve nothing."""
+"""`rheostat throttles`: shows every replication throttle of the cluster, and removes throttles that serve nothing."""

@@ -1,8 +1,8 @@
 """Removes throttles that serve nothing, after a confirmation: `rheostat throttles clear`.
 
-The order topic gets a record of the removal before the first write. Each setting is read again right before its own write, and
-stays if its value is no longer the one that the operator saw. Lists go before rates: without its rate, a listed replica would catch
-up at full speed.
+The command records the removal in the orders topic before the first write. It reads each setting again right before its own write,
+and leaves the setting if its value has changed since the operator saw it. Lists are removed before rates: without a rate, a listed
+replica would catch up at full speed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Removal:
     """The result for one throttle.
 
     Attributes:
-        failure: why the setting is still there; None if the setting is removed, and a broker confirms that.
+        failure: why the setting is still set; None if the setting is removed, and a broker confirms the removal.
     """
 
     row: AuditRow
@@ -41,7 +41,7 @@ def clear_throttles(
     """Removes the settings of these rows, and returns the result of each.
 
     Args:
-        seen: the settings that the rows were made from; a setting that has another value now is not removed.
+        seen: the settings from which the rows were made. A setting that has another value now is not removed.
     """
     lists = [Removal(row, _remove(row, seen, throttles, client)) for row in rows if row.topic is not None]
     lists_are_removed = all(removal.failure is None for removal in lists)

@@ -59,7 +59,7 @@ def _read_rates(client: ClusterClient, brokers: list[int]) -> dict[BrokerSide, t
 
 
 def _read_log_dir_rates(client: ClusterClient, brokers: list[int]) -> dict[int | None, tuple[int, RateSource]]:
-    """Returns the limits of copies between log directories; the key None has the cluster-wide default."""
+    """Returns the limits of copies between log directories by broker; the key None holds the cluster-wide default."""
     rates: dict[int | None, tuple[int, RateSource]] = {}
     for broker, configs in client.broker_configs(brokers, [LOG_DIR_RATE]).items():
         if not isinstance(configs, ClusterError) and LOG_DIR_RATE in configs:

@@ -1,7 +1,7 @@
 """Runs `rheostat throttles` and `rheostat throttles clear`.
 
-Both read the cluster itself, so they need no stream and no tuner. The journal adds which settings rheostat manages and when it
-changed them; the signals or the JMX agents add the traffic.
+Both commands read the cluster itself, so they need no stream and no tuner. The journal tells which settings rheostat manages
+and when it changed them. The signals or the JMX agents tell the traffic.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _CLIENT_ID = "rheostat-throttles"
 
 
 def run_throttles(config: Path, *, as_json: bool) -> int:
-    """Prints the throttles; returns exit code 1 if one serves nothing."""
+    """Prints the throttles. Returns exit code 1 if a throttle serves nothing."""
     settings = load_settings(config)
     with _open_client(settings) as client:
         history = _read_history(settings)
@@ -55,7 +55,7 @@ def run_throttles(config: Path, *, as_json: bool) -> int:
 def run_clear(config: Path, *, yes: bool, as_json: bool) -> int:
     """Removes the throttles that serve nothing and that rheostat does not manage.
 
-    Returns exit code 1 if one of them could not be removed.
+    Returns exit code 1 if a throttle could not be removed.
     """
     check_can_confirm(yes=yes)
     settings = load_settings(config)
@@ -89,7 +89,7 @@ def run_clear(config: Path, *, yes: bool, as_json: bool) -> int:
 
 
 def _clearable(client: DefaultConfigClient, history: ThrottleHistory) -> tuple[ThrottleSettings, list[AuditRow]]:
-    """Reads all throttles, and returns them with the rows of those that can be cleared."""
+    """Reads all throttles, and returns them with the rows of the throttles that can be cleared."""
     settings = read_throttle_settings(client)
     return settings, [row for row in throttle_rows(settings, history, {}, _now_ms()) if row.can_be_cleared]
 

@@ -43,13 +43,13 @@ class AuditRow:
         setting: Kafka's name of the setting.
         broker: the broker of a rate; None for a list, or for the cluster-wide default.
         topic: the topic of a list.
-        side: None means the limit of copies between log directories.
-        rate_bytes_per_s: None for a list.
+        side: leader or follower; None for the limit of copies between log directories.
+        rate_bytes_per_s: the rate; None for a list.
         replicas: the number of listed replicas; None for a rate, or for a list of all replicas ("*").
         owner: the origin of its value: "rheostat", "operator" (an override), "other" (another tool or an operator), "broker file".
         serves: "moves", "recovery" (a replica that catches up), "absent" (a replica whose broker or disk is down) or "nothing".
         since_ms: when the throttle was set or last changed, epoch ms; None if unknown.
-        since_is_exact: False: the throttle is at least that old.
+        since_is_exact: whether ``since_ms`` is exact. If False, the throttle may be older.
         passing_bytes_per_s: the traffic that counts against a rate; None if not measured, or a list.
         removal: how to remove the throttle, or when it is removed.
     """

@@ -1,4 +1,4 @@
-"""Shows the throttles of a cluster as a table, and what can be done about those that serve nothing."""
+"""Shows the throttles of a cluster as a table, with advice about throttles that serve nothing."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ def run_keep(config: Path, file: Path, every_s: float, *, once: bool) -> int:
     """Writes the file until SIGTERM or Ctrl-C, and returns the exit code.
 
     Args:
-        once: write it once; an error ends the command.
+        once: whether to write the file only once. In this case an error ends the command.
 
     Raises:
         BadInputError: the settings or the interval cannot be used, the file's folder does not exist, or the file is another file.
@@ -139,7 +139,7 @@ class Keeper:
         self._file = file
         self._count = count
         self._logged: str | None = (
-            ""  # The error logged last; None if success was logged last; empty if nothing is logged yet.
+            ""  # The error that was logged last; None if a success was logged last; empty if nothing was logged yet.
         )
 
     def write(self) -> Count:

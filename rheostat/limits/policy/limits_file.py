@@ -23,7 +23,7 @@ def render_limits_file(
     Args:
         counts: replicas by broker, without internal topics.
         open_brokers: the brokers on which Kafka may place new replicas: they are alive and not cordoned.
-        usable_for_s: the policy uses the counts until they are this old.
+        usable_for_s: the age up to which the policy uses the counts.
     """
     assert 0 < usable_for_s <= USABLE_S_MAX
     brokers = sorted(open_brokers)
@@ -46,7 +46,7 @@ def render_limits_file(
 
 
 def is_limits_file(content: bytes) -> bool:
-    """Returns whether a file may be replaced by a limits file: it is one, of any version, or it is empty after a crash.
+    """Returns whether a file may be replaced by a limits file: it is a limits file of any version, or empty after a crash.
 
     Args:
         content: the beginning of the file.

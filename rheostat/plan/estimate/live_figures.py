@@ -64,7 +64,7 @@ def from_cluster(
     """Returns the figures of the live cluster.
 
     Args:
-        plan: None means the reassignments in progress.
+        plan: the plan; None means the reassignments in progress.
         measure_s: time between the two reads of the log sizes; 0 means that the write rates come from the signals. Ignored if
             ``inputs`` has a rate.
         notify: shows a line to the operator.
@@ -180,7 +180,7 @@ def _copied_sizes(
     targets: Sequence[Target],
     tiered: Collection[str],
 ) -> _LogSizes:
-    """Returns the sizes, in which followers of tiered partitions of the plan have the bytes that they do not have to copy."""
+    """Returns the sizes. A follower of a tiered partition of the plan also counts the bytes that it does not have to copy."""
     moved = [(states[(t.topic, t.partition)], t) for t in targets]
     planned = [replace(s, replicas=tuple(dict.fromkeys((*s.replicas, *t.replicas)))) for s, t in moved]
     copied = with_copied_bytes(client, sizes.by_broker, planned, tiered)
@@ -197,7 +197,7 @@ def _blocked_copy_notes(
     """Returns a note about tiered partitions whose copy cannot begin, as in a rolling upgrade.
 
     Args:
-        targets: of tiered topics.
+        targets: the targets of partitions of tiered topics.
     """
     leaders = {(t.topic, t.partition): states[(t.topic, t.partition)].leader for t in targets}
     blocked = copies_that_cannot_begin(client, brokers, leaders)

@@ -36,7 +36,8 @@ class EstimateOptions:
         rate_bytes_per_s: the throttle rate (--throttle); not allowed together with ``capacity_bytes_per_s``.
         time_s: the reassignment has to end within this time.
         share: the largest share of the capacity to use, from 0 to 1.
-        capacity_bytes_per_s: what one broker can carry in one direction (--capacity); with ``share`` it limits the throttle.
+        capacity_bytes_per_s: the bytes/s that one broker can carry in one direction (--capacity). Together with ``share``, it
+            limits the throttle.
         network_bytes_per_s: a broker's network speed (--network), used only by KIP-73's rule on response sizes.
     """
 
@@ -50,7 +51,7 @@ class EstimateOptions:
         """Checks that the options fit together.
 
         Raises:
-            BadInputError: naming the options that do not.
+            BadInputError: the text names the options that do not fit together.
         """
         if self.share is not None and self.capacity_bytes_per_s is None:
             raise BadInputError(

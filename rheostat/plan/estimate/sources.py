@@ -94,7 +94,7 @@ def from_numbers(inputs: EstimateInputs) -> EstimateFigures:
 
 
 def apply_overrides(figures: EstimateFigures, inputs: EstimateInputs) -> EstimateFigures:
-    """Returns the figures; a figure that is given on the command line replaces the one from the cluster or the file."""
+    """Returns the figures. A figure from the command line replaces the figure from the cluster or the file."""
     kip = figures.kip73
     kip = replace(
         kip,
@@ -214,7 +214,7 @@ def check_targets_exist(plan: PlanFile, brokers: Iterable[int] | None, partition
     """Checks that the partitions and brokers of the plan exist.
 
     Args:
-        brokers: None if any broker may exist.
+        brokers: the existing brokers; None if they are not known, so that brokers are not checked.
 
     Raises:
         BadInputError: naming each partition and broker that does not exist.

@@ -42,7 +42,7 @@ class StartOptions:
             live: the figures come from the live cluster.
 
         Raises:
-            BadInputError: naming the options that do not.
+            BadInputError: the text names the options that do not fit together.
         """
         if self.plot is not None:
             if self.when is None:
@@ -67,7 +67,7 @@ def read_start_report(settings: Settings, report: EstimateReport, requested: Req
     """Returns the answer; None if there is nothing to copy.
 
     Raises:
-        BadInputError: the figures are those of KIP-73 alone.
+        BadInputError: there are only KIP-73's figures.
         UnreachableError, CommandError: the cluster cannot be read.
     """
     partitions = report.figures.partitions
@@ -102,7 +102,7 @@ def throttle_limits(
     """Returns the limits under which the tuner would copy: at each time the throttle or the ceiling, whichever is lower.
 
     Args:
-        throttle_bytes_per_s: the throttle of the plan; None if it has none of its own.
+        throttle_bytes_per_s: the throttle of the plan; None if the plan has no throttle of its own.
     """
     throttle = math.inf if throttle_bytes_per_s is None else throttle_bytes_per_s
     return copy_limits(

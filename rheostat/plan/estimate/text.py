@@ -95,7 +95,7 @@ def _exact(bytes_per_s: int, options: EstimateOptions | None = None) -> str:
     return f"{rate_text(bytes_per_s)} ({bytes_per_s} bytes/s{share})"
 
 
-# KIP-73's formula has no broker sides: its estimate has a text instead of a side, and the sentences then name none.
+# KIP-73's formula has no broker sides. Its estimate has a text instead of a side, so its sentences name no side.
 
 
 def _on_side(side: Any) -> str:

@@ -23,7 +23,7 @@ class GeneratedPlanReport:
     Attributes:
         held_bytes_before: bytes by broker.
         hosted_before: number of partitions by broker.
-        estimate: None if there is nothing to copy.
+        estimate: the estimate of the duration; None if there is nothing to copy.
         notes: sentences for the operator.
         cordon: brokers that the plan cordons before its first step.
     """

@@ -27,7 +27,7 @@ class PlanRequest:
 
     Attributes:
         replace: pairs of brokers as text, "2=5" for 2 by 5.
-        cordon: the plan cordons the brokers that it empties.
+        cordon: whether the plan cordons the brokers that it empties.
         tolerance: the permitted difference between a broker and the mean of all brokers, as a share of the mean (0 to 1); None
             means the default.
     """
@@ -71,7 +71,7 @@ class PlanRequest:
         self.pairs()  # Raises an error for a wrong pair.
 
     def pairs(self) -> dict[int, int]:
-        """Returns the new broker of each old one in ``replace``.
+        """Returns the new broker of each old broker in ``replace``.
 
         Raises:
             BadInputError: naming the pair or broker that is wrong.
@@ -98,7 +98,7 @@ class PlanRequest:
         return tuple(sorted({*self.drain, *self.pairs()})) if self.cordon else ()
 
     def check_brokers(self, alive: Collection[int], known: Collection[int], cordoned: Collection[int] = ()) -> None:
-        """Checks that the brokers of the request exist, and that those which get replicas take them.
+        """Checks that the brokers of the request exist, and that brokers which get replicas are not cordoned.
 
         Args:
             known: brokers that are alive or host a replica.

@@ -9,13 +9,13 @@ from streaming.shared.units import span_text
 from tuner.core.controller import ControllerObjective
 
 DURATION_S_MAX = 3600.0
-_PARTITIONS_MIN = 40  # With fewer, a step at the lowest rate would be too short.
-_APPLY_LAG_MS_MAX = 1_000.0  # Used without tuner.mutation_quota: on KRaft, late brokers show an overload first.
+_PARTITIONS_MIN = 40  # With fewer partitions, a step at the lowest rate would be too short.
+_APPLY_LAG_MS_MAX = 1_000.0  # The limit without tuner.mutation_quota: on KRaft, an overload first shows as late brokers.
 
 
 @dataclass(frozen=True, slots=True)
 class CalibrationOptions:
-    """The options of the command. None if the option is absent.
+    """The options of the command. An option that is absent is None.
 
     Attributes:
         latency_ms_max: the highest p90 of the probe.
@@ -59,7 +59,7 @@ class CalibrationOptions:
         return factor
 
     def objective(self, configured: ControllerObjective | None) -> ControllerObjective:
-        """Returns the objective; without a limit of the probe, the calibration sets one when it knows the latency without load.
+        """Returns the objective. If it has no limit for the probe, the calibration sets one from the latency without load.
 
         Args:
             configured: tuner.mutation_quota.objective; None if the section is absent.

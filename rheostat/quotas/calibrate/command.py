@@ -1,7 +1,7 @@
 """Runs `rheostat quotas calibrate`.
 
-The orders topic gets a record before the first topic is created, and another at the end. Whatever ends the command, it deletes its
-topics; only a killed process leaves them behind, and the next run deletes them.
+The command writes a record to the orders topic before it creates the first topic, and another record at the end. The command
+deletes its topics, even after an error. Only a killed process leaves its topics behind; the next run deletes them.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from streaming.shared.units import count_text, span_text
 from tuner.core.operator_orders import QuotaTrialKind
 from tuner.planning.calibration_steps import CalibrationBounds
 
-_CLEANUP_S_MAX = 300.0  # For the last round and the deletion of its topics.
-# Longer than any pause of a run: a run that is alive changes its topics meanwhile (run.py, and the time-out of a request).
+_CLEANUP_S_MAX = 300.0  # Time for the last round and the deletion of its topics.
+# This time is longer than any pause of a run (run.py, and the time-out of a request). So a live run changes its topics within it.
 _WATCH_S = 30.0
 
 
@@ -160,7 +160,7 @@ def _removable_leftovers(client: TopicMutationClient, settings: Settings) -> lis
 
 
 def _remove_leftovers(client: TopicMutationClient, settings: Settings, leftovers: Sequence[str]) -> list[str]:
-    """Deletes these topics, if they still are leftovers; returns those that are left."""
+    """Deletes these topics, if they still are leftovers. Returns the topics that are left."""
     if not leftovers:
         return []
     return remove(client, lambda: sorted(set(find_leftovers(client, settings.topics.prefix)) & set(leftovers)))

@@ -3,8 +3,8 @@
 Two threads collect: the creation probe sends requests continuously, and a second thread reads the JMX agents every second. The main
 thread asks ``check`` a few times a second, and stops the load at once if it returns a verdict.
 
-Invariant: no answer to the probe is trouble. Without answers the load cannot be judged, whatever is the cause: a controller that
-hangs, a missing right, or a probe that pauses after an error.
+Invariant: a missing answer to the probe counts as trouble. Without answers, the load cannot be judged. The cause may be a
+controller that hangs, a missing right, or a probe that pauses after an error.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from tuner.core.controller_pressure import IdleBaselines, Pressure, learn_idle_b
 
 _SCRAPE_EVERY_S = 1.0
 _BROKERS_EVERY_S = 2.0
-# Requests of the probe, with the implied ones, before a step is stopped early; two of them are above the p90.
+# A step may be stopped early only after this number of requests (implied requests included), because two of them are above the p90.
 _EARLY_COUNT_MIN = 20
 _EARLY_SAMPLES_MIN = 3
 _SILENCE_S_MAX = 3.0
-_SILENCE_LIMITS_MAX = 2.0  # A high limit of the latency allows a longer silence: this many times the limit.
+_SILENCE_LIMITS_MAX = 2.0  # With a high latency limit, the controller may be silent for this many times the limit.
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class CalibrationGuard:
         self._step_from_s = self._monotonic()
 
     def learn_idle_load(self) -> float | None:
-        """Uses the time since ``begin_step`` as the baseline without load. Returns the probe's p90 (ms); None if not measured."""
+        """Makes the time since ``begin_step`` the baseline without load. Returns the probe's p90 (ms); None if not measured."""
         samples = self._step_samples()
         probe_p90_ms = self.step_p90_ms()
         self._baselines = learn_idle_baselines(cluster_wide_of(samples, probe_p90_ms), {})

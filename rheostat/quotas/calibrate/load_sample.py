@@ -14,13 +14,13 @@ _CREATE = "request=CreateTopics"
 
 @dataclass(frozen=True, slots=True)
 class LoadSample:
-    """The load at one moment. None if not reported.
+    """The load at one moment. A value that was not reported is None.
 
     Attributes:
         node: the active controller.
-        idle_ratio: since the previous read.
-        queue: mean wait in the event queue (ms) and number of events, since the start of the JVM; ``create`` is the same for
-            CreateTopics requests.
+        idle_ratio: the controller's idle share since the previous read.
+        queue: mean wait in the event queue (ms) and number of events, since the start of the JVM.
+        create: mean time of CreateTopics requests (ms) and their number, since the start of the JVM.
         apply_lag_ms: lag of the slowest node behind the metadata log.
         troubles: counters that must not grow, by a text for the operator.
     """
@@ -79,14 +79,14 @@ def pressure_between(
     """Returns the worst pressure over these samples; None if no measure that has an objective has a value.
 
     Args:
-        samples: in order; the first one is the last from before the step.
+        samples: the samples in order. The first sample is the last one before the step.
     """
     signal, cluster_wide = _measures(samples, probe_p90_ms)
     return worst_pressure(signal, cluster_wide, objective, baselines)
 
 
 def cluster_wide_of(samples: Sequence[LoadSample], probe_p90_ms: float | None) -> ClusterWideMeasures:
-    """Returns the measures that have an idle baseline; the first sample is the last from before the step."""
+    """Returns the measures that have an idle baseline. The first sample is the last one before the step."""
     return _measures(samples, probe_p90_ms)[1]
 
 

@@ -1,7 +1,7 @@
 """Sends mutations at a set rate, from several connections through all brokers.
 
-Each request is due at a fixed time, whatever happened to the earlier ones. So a slow controller makes requests late instead of
-silently lowering the rate, and the achieved rate shows how far it fell behind.
+Each request is due at a fixed time, which does not depend on earlier requests. So a slow controller makes requests late instead of
+silently lowering the rate, and the achieved rate shows how far the controller fell behind.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class PhaseResult:
     """The result of one phase.
 
     Attributes:
-        done: which mutations succeeded, by their place in the list.
-        duration_s: from the first due time to the last answer, and not less than the planned time of the mutations sent.
+        done: the indexes of the mutations that succeeded.
+        duration_s: the time from the first due time to the last answer; at least the planned time of the mutations that were sent.
         error: the first error; None if there was none.
     """
 

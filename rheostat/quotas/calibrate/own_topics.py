@@ -1,9 +1,9 @@
 """The topics of a calibration: their names, their marker, and the removal of topics that a killed run has left behind.
 
-A topic counts as one of a calibration only if its name has the form of ``RunName``, its retention is the marker, and it has no
-records. Everything else stays, whatever its name.
+A topic counts as a calibration's topic only if its name has the form of ``RunName``, its retention is the marker, and it has no
+records. No other topic is deleted.
 
-Invariant: no topic is deleted while the run that made it may still be active.
+Invariant: no topic is deleted while the run that created it may still be active.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tuner.core.operator_orders import QuotaTrial
 MARKER = {"retention.ms": "3600599"}
 _REMOVE_S_MAX = 180.0
 _PAUSE_S = 0.5
-_EMPTY_LISTINGS_MIN = 3  # So many listings must show no topic before the removal is complete.
+_EMPTY_LISTINGS_MIN = 3  # This number of listings must show no topic before the removal is complete.
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,13 +119,14 @@ def remove_topics(
     monotonic: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> list[str]:
-    """Deletes the topics; returns those that are left after three minutes without progress, or without the right to delete.
+    """Deletes the topics. Returns the topics that are left after three minutes without progress, or without the right to delete.
 
     Args:
         list_topics: returns the topics to delete that still exist.
         possible: topics that may exist although no broker lists them yet; each is deleted by its name.
-        unanswered_s: for how long a creation without an answer may still take effect. No topic may be listed for this time.
-        topics_per_s: pace, so that the removal itself does not exceed the objective.
+        unanswered_s: the time in which a creation without an answer may still take effect. During this time, no topic may be
+            listed.
+        topics_per_s: the rate of deletions, so that the removal itself does not exceed the objective.
     """
     unconfirmed, left, last_error = set(possible), sorted(possible), ""
     fewest, progress_s, passes = -1, monotonic(), 0
@@ -173,7 +174,7 @@ def _delete_all(
 ) -> tuple[set[str], dict[str, ClusterError]]:
     """Requests the deletion of each topic through the brokers in turn. Returns the deleted topics, and the errors by topic.
 
-    After a request without an answer the other topics stay: each of their requests could take as long.
+    After a request without an answer, the other topics stay, because each of their requests could take as long.
     """
     deleted, errors = set[str](), dict[str, ClusterError]()
     for number, topic in enumerate(topics):

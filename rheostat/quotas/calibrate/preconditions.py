@@ -48,7 +48,7 @@ def quota_in_force(
 def partitions_within_limits(
     counts: PartitionCounts, limits: PartitionLimits, brokers: int, replication_factor: int
 ) -> int:
-    """Returns how many partitions more the cluster may have, if they are placed evenly; at most 10 million."""
+    """Returns how many further partitions the limits allow, if they are placed evenly; at most 10 million."""
     by_broker = min((counts.headroom(broker, limits) for broker in counts.by_broker), default=0)
     even = _EVEN_RATIO * by_broker * brokers / replication_factor
     return math.floor(min(even, counts.cluster_headroom(limits) / replication_factor, 1e7))

@@ -26,7 +26,7 @@ class CalibrationReport:
         rest_p90_ms: the probe's p90 without load; None if not measured.
         measures_controller: whether the active controller's metrics were read.
         samples: controller.quota.window.num of the brokers; ``window_s`` is controller.quota.window.size.seconds.
-        ended_early: why it ended before all rates were known; None if it is complete.
+        ended_early: why the calibration ended before all rates were known; None if it is complete.
         leftover_topics: topics that could not be deleted.
     """
 

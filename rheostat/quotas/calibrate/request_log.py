@@ -1,6 +1,7 @@
-"""Records the requests of the creation probe during a calibration, with the one that is pending, so that each step can be judged.
+"""Records the requests of the creation probe during a calibration, including the pending request, so that each step can be judged.
 
-The probe itself reports a request only once it is answered or has timed out. A controller that hangs would be invisible until then.
+The probe itself reports a request only after it is answered or has timed out. Until then, a hanging controller would not be
+noticed.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ class RequestLog(ProbeWindow):
 
     Attributes:
         requests: the requests that are used for the latency, in the order of their answers.
-        pending: the request that waits for its answer, with ``took_s`` 0; None if none waits.
-        answered_at_s: when the last answer arrived, even if its request is not used for the latency; None if no answer yet.
+        pending: the request that waits for its answer, with ``took_s`` 0; None if no request waits.
+        answered_at_s: when the last answer arrived, even if its request is not used for the latency; None before the first answer.
     """
 
     def __init__(self) -> None:
@@ -40,7 +41,7 @@ class RequestLog(ProbeWindow):
         Args:
             limit_s: a pending request is included once it has waited for longer than this; None means never.
         """
-        # A request that began before the step and was answered in it has waited for the controller in this step.
+        # A request that began before the step and was answered within the step has waited for the controller in this step.
         waited = [request for request in self.requests if request.at_s + request.took_s >= since_s]
         pending = self.pending  # The other thread may set it to None meanwhile.
         if pending is not None and limit_s is not None and now_s - pending.at_s > limit_s:
@@ -54,7 +55,7 @@ def p90_ms(took_s: Sequence[float]) -> float | None:
 
 
 class LoggedPing:
-    """Passes the requests of the probe to its client, and tells the log when each of them begins and is answered."""
+    """Passes the requests of the probe to its client, and tells the log when each request begins and when it is answered."""
 
     def __init__(
         self, client: ProbeClient, log: RequestLog, *, monotonic: Callable[[], float] = time.monotonic

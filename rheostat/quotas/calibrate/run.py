@@ -69,7 +69,7 @@ class CalibrationRun:
         self._number = 1  # Number of the last topic; 0 is the probe's, and 1 the trial's.
 
     def run(self) -> str | None:
-        """Measures until all rates are known. Returns why it ended early; None if it is complete."""
+        """Measures until all rates are known. Returns why the run ended early; None if it is complete."""
         try:
             while (next_round := plan_round(self.steps, self._bounds)) is not None:
                 if time.monotonic() >= self._deadline_s:
@@ -92,7 +92,7 @@ class CalibrationRun:
             self._delete(planned, topics)
 
     def _delete(self, planned: CalibrationRound, topics: Sequence[_Topic]) -> None:
-        """Deletes the topics: first as planned, then those that are left without measuring, each time more slowly."""
+        """Deletes the topics: first as planned, and then, without measuring and ever more slowly, the topics that are left."""
         left = set(topics) - set(self._phase(MutationKind.DELETE, planned, topics))
         rate_per_s = safe_rate_per_s(self.steps, MutationKind.DELETE, planned.size, self._bounds)
         for _ in range(_DELETE_TRIES):

@@ -1,4 +1,4 @@
-"""Runs one calibration on a cluster: starts its parts, measures, and deletes its topics, whatever ends it."""
+"""Runs one calibration on a cluster: starts its parts, measures, and deletes its topics, even after an error."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def calibrate(
         estimates = estimate_rates(run.steps)
         proposal = propose_quota(estimates, options.tenants, window.samples, window.window_s)
     finally:
-        # The first Ctrl-C must not interrupt the cleanup, also if an earlier one caused it.
+        # The first Ctrl-C must not interrupt the cleanup, even if an earlier Ctrl-C has caused the cleanup.
         with DeferredInterrupts(first_only=True):
             tell("Deleting the topics of the calibration.")
             left = _remove_all(client, topics, settings.kafka.request_timeout_s)
@@ -100,7 +100,7 @@ def calibrate(
 
 
 def remove(client: TopicMutationClient, list_topics: Callable[[], Collection[str]]) -> list[str]:
-    """Deletes the topics; returns those that are left."""
+    """Deletes the topics. Returns the topics that are left."""
     return remove_topics(client, list_topics, topics_per_s=_REMOVED_PER_S, notify=tell)
 
 
@@ -164,7 +164,7 @@ def _make_probe_topic(client: TopicMutationClient, topics: RunTopics, topic: str
 
 
 def _measure_idle(guard: CalibrationGuard) -> float:
-    """Measures the state without load, and sets the limit of the probe's latency if none is given. Returns the p90 in ms.
+    """Measures the state without load, and sets the limit of the probe's latency if no limit is given. Returns the p90 in ms.
 
     Raises:
         CommandError: the latency cannot be measured, or the controller is busy already.

@@ -1,8 +1,8 @@
 """Runs `rheostat quotas measure`.
 
-The orders topic gets a record before the metering quota is set, and another when it is removed. Whatever ends the command, it
-removes the quota if its value is still the one that it has set. A killed command leaves it; `rheostat quotas` and `rheostat
-doctor` then say so, and ``--clear`` removes it.
+The command writes a record to the orders topic before it sets the metering quota, and another record when it removes the quota. The
+command removes the quota, even after an error, if the quota still has the value that the command has set. A killed command leaves
+the quota: `rheostat quotas` and `rheostat doctor` report this, and ``--clear`` removes the quota.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _CLIENT_ID = "rheostat-quotas-measure"
 DURATION_S_MAX = 3600.0
 _CLEANUP_S_MAX = 30.0
 _READ_EVERY_S = 2.0
-_CONFIRMED_S_MAX = 15.0  # Also for a first answer of the agents; a busy node may miss the time-out of one scrape.
+_CONFIRMED_S_MAX = 15.0  # Also the time for a first answer of the agents: a busy node may miss the time-out of one scrape.
 
 
 def run_measure(config: Path, for_s: float, *, yes: bool, as_json: bool) -> int:
@@ -156,7 +156,7 @@ def _set(client: QuotaClient) -> None:
 
 
 def _remove(client: QuotaClient) -> str | None:
-    """Removes the metering quota if it still has the command's value. Returns why it is still set; None if it is not."""
+    """Removes the metering quota if it still has the command's value. Returns why it is still set; None if it is removed."""
 
     def is_gone() -> bool:
         return not has_trial_quota(client.mutation_quotas())

@@ -29,7 +29,7 @@ def tenant_rates_per_s(samples: Mapping[int, Sequence[Sample]]) -> dict[Tenant, 
 
 
 def tenant_of(labels: str) -> Tenant | None:
-    """Returns the tenant of labels such as ``client_id=app,user=alice``; None if they name none.
+    """Returns the tenant of labels such as ``client_id=app,user=alice``; None if the labels name no tenant.
 
     Kafka quotes commas and equal signs in names, so the text can be split at them.
     """
@@ -49,7 +49,7 @@ class TenantMeasure:
 
 
 def measure_tenants(readings: Iterable[Mapping[Tenant, float]]) -> list[TenantMeasure]:
-    """Returns a row for each tenant, the busiest first. A tenant that a reading lacks did nothing then."""
+    """Returns a row for each tenant, the busiest first. A tenant that is missing in a reading counts as idle at that time."""
     all_readings = list(readings)
     tenants = {tenant for reading in all_readings for tenant in reading}
     rows = [
