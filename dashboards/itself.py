@@ -1,4 +1,4 @@
-"""rheostat itself: do collector, stream, tuner and learn work in time, and what do they cost?"""
+"""The dashboard about rheostat itself: whether collector, stream, tuner and learn work in time, and their use of resources."""
 
 from __future__ import annotations
 

@@ -76,7 +76,8 @@ def rheostat(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="print the version and exit")
     ] = False,
 ) -> None:
-    """Declares the options of the program itself. Its callbacks, such as that of --version, do the work and end the program."""
+    """Declares the options of the program itself. Its callbacks, such as the callback of --version, do the work and end the
+    program."""
 
 
 # In the order of `--help`. Groups stand after the commands of their panel.

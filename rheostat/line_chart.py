@@ -224,7 +224,7 @@ def _mark(mark: Mark, x: float, label_top: float, panel_tops: Sequence[float]) -
 
 
 def _mark_rows(marks: Sequence[tuple[float, str]]) -> list[int]:
-    """Returns the row of each label (0 is the topmost), so that no label covers another one.
+    """Returns the row of each label (0 is the topmost), so that no label covers another label.
 
     Args:
         marks: position and label, from left to right.

@@ -18,7 +18,7 @@ FRAME_HEIGHT = 34
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A sentence that is shown from a time on until the next one."""
+    """A sentence that is shown from a time on until the next sentence."""
 
     at_s: float
     text: str
@@ -84,7 +84,7 @@ def _appearance(number: int, start: float) -> str:
 
 
 def _keyframes(starts: Sequence[float]) -> Iterable[str]:
-    """Yields the visibility of each sentence, from its start until the next one."""
+    """Yields the visibility of each sentence, from its start until the start of the next sentence."""
     starts = [0.0, *starts[1:]]
     for number, start in enumerate(starts):
         end = starts[number + 1] if number + 1 < len(starts) else 100.0

@@ -1,4 +1,4 @@
-"""Reads the profiles of all brokers for a command, and selects those that may be used now."""
+"""Reads the profiles of all brokers for a command, and selects the profiles that may be used now."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Refuses former spellings of commands and options, and names the new ones."""
+"""Refuses former spellings of commands and options, and names the new spellings."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ RENAMED_OPTIONS: Mapping[str, Mapping[str, str]] = MappingProxyType(
 
 
 class CommandWithFormerOptions(PlainCommand):
-    """A command that refuses its former options, and names the new ones."""
+    """A command that refuses its former options, and names the new options."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parses the arguments as click does.
@@ -94,7 +94,7 @@ class GroupWithoutDefault(PlainGroup):
         """Parses the arguments as click does.
 
         Raises:
-            BadInputError: a former spelling; the message has the new one.
+            BadInputError: a former spelling; the message has the new spelling.
         """
         if args and args[0] in self.former_names:
             raise BadInputError(_refusal(f"{self.path} {args[0]}", f"{self.path} {self.default}", args[1:]))

@@ -12,7 +12,7 @@ its windows is complete, and writes only its own windows:
                t0 - window    t0                               t1
     the live query reads from live_from_ms = whole_from_ms - window, and writes nothing for windows that end by whole_from_ms
 
-So no signal is computed from half of a window's records, and no worse signal overwrites a better one, whatever the order in which
+So no signal is computed from half of a window's records, and no worse signal overwrites a better signal, in whatever order
 chunks run or are repeated. Records may be out of time order (message.timestamp.type=CreateTime): reading begins at the first record
 not older than ``t0 - window`` and ends one watermark delay after ``t1``. The oldest chunk begins where the previous query stopped,
 so that query's last windows are computed again.

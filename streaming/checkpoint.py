@@ -1,6 +1,6 @@
 """The checkpoint of a query: records what the query was made with, and keeps its progress. The caller has locked the folder.
 
-    <checkpoint_dir>/rheostat.json   the record; replaced atomically, so a crash leaves the old or the new one
+    <checkpoint_dir>/rheostat.json   the record; replaced atomically, so a crash leaves the old or the new record
     <checkpoint_dir>/live-<n>/       Spark's files of the running query; the record names <n>
 
 Spark does not record the settings that its state was made with. With another window length or row layout Spark fails late and
@@ -163,7 +163,7 @@ def write(checkpoint_dir: CheckpointPath, record: CheckpointRecord) -> None:
 
 
 def switch_live_folder(checkpoint_dir: CheckpointPath, before: CheckpointRecord, after: CheckpointRecord) -> None:
-    """Makes the live folder of ``after`` the current one: writes the new record, then removes the old folder."""
+    """Makes the live folder of ``after`` the current folder: writes the new record, then removes the old folder."""
     write(checkpoint_dir, after)
     remove_tree(checkpoint_dir / before.live)
 

@@ -1,6 +1,6 @@
 """A path on a Hadoop file system, with the methods of ``pathlib.Path`` that the checkpoint uses. The JVM of Spark does the work.
 
-Errors of Hadoop become those of Python: FileNotFoundError, PermissionError, or another OSError with Hadoop's message.
+Errors of Hadoop become errors of Python: FileNotFoundError, PermissionError, or another OSError with Hadoop's message.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ class HadoopPath:
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
-        """Raises Hadoop's errors as those of Python."""
+        """Raises Hadoop's errors as errors of Python."""
         try:
             yield
         except Py4JJavaError as error:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-# Log4j layout: one line per event, whatever its message and stack contain.
+# Log4j layout: one line per event, even if its message and stack contain line breaks.
 PATTERN = r'{"level":"%p","logger":"%c{1}","message":"%enc{%m}{JSON}","stack":"%enc{%ex}{JSON}"}%n'
 _KEPT = 200  # Number of last lines that are kept.
 _JVM = "java"

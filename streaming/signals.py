@@ -14,7 +14,7 @@ Vocabulary:
               and not one for each window that the span still holds.
 
 Invariants: a window's record depends only on the set of rows that have arrived. Duplicate rows, the order of arrival and the
-division into batches change nothing. So after a crash the last record of a key equals that of an uninterrupted run.
+division into batches change nothing. So after a crash the last record of a key is the same as in an uninterrupted run.
 """
 
 from __future__ import annotations

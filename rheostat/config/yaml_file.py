@@ -74,7 +74,7 @@ class YamlFile:
     def _source(self, fault: Any, variables: Mapping[tuple[str, ...], str]) -> str:
         """Returns where the faulty value was set: file and line, an environment variable, or a credential."""
         at = self._place(fault)
-        # A variable may set a whole structure of which only a part is wrong.
+        # A variable may set a whole structure, although only a part of the structure is wrong.
         variable = _longest_prefix(variables, at)
         return f"{self.name}:{self.line_of(at) or 1}" if variable is None else variable
 

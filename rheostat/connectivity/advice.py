@@ -30,7 +30,7 @@ def failure_text(results: Sequence[ProbeResult]) -> str:
 
 
 def remedies(results: Sequence[ProbeResult], key: str) -> str:
-    """Returns what to check for the failures.
+    """Returns advice about the failures: what the operator should check.
 
     Args:
         key: the section of this cluster in the settings, e.g. ``kafka``.

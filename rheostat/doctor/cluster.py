@@ -238,7 +238,7 @@ def _missing_right(check: str, purpose: str, error: MissingPermission, kafka: Ka
 def topics(
     client: ClusterClient, settings: Settings, kafka: KafkaSettings, used: Collection[str], *, create: bool
 ) -> Iterator[Finding]:
-    """Checks rheostat's own topics in one cluster, and the rights on those that exist.
+    """Checks rheostat's own topics in one cluster, and the rights on the existing topics.
 
     Args:
         kafka: the connection of ``client``.

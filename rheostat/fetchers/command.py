@@ -166,7 +166,7 @@ def check_plot_name(plot: Path | None) -> None:
 
 
 def write_plot(report: FetchersReport, plot: Path) -> None:
-    """Writes a heat map of the current threads, and a second one with the best setting if the change is worthwhile.
+    """Writes a heat map of the current threads, and a second map with the best setting if the change is worthwhile.
 
     Raises:
         BadInputError: the file cannot be written.

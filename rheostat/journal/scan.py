@@ -53,7 +53,7 @@ class JournalScan:
 
 
 def scan_records(records: Iterable[JournalRecord]) -> JournalScan:
-    """Scans all records of a journal, then those of its orders topic."""
+    """Scans all records of a journal, and then all records of its orders topic."""
     scan, newest_readable = JournalScan(), dict[bytes, bytes]()
     for record in records:
         decode = _DECODERS.get(kind_of(record.key))

@@ -18,7 +18,7 @@ def avoid_fetcher_collisions(
     If the number of threads of a broker is unknown, the placement stays as it is, and the operator is told why.
 
     Args:
-        placement: replicas of the topic's new partitions, whose numbers follow those of its existing partitions.
+        placement: replicas of the topic's new partitions, whose numbers follow the numbers of its existing partitions.
     """
     brokers = sorted({broker for replicas in placement for broker in replicas})
     fetchers = read_fetchers(client, brokers)

@@ -50,7 +50,7 @@ class PurgeScope:
 
 
 def find_scope(settings: Settings) -> PurgeScope:
-    """Returns what a purge deletes.
+    """Returns the topics and groups that a purge deletes.
 
     Raises:
         UnreachableError, CommandError: the cluster cannot be read.
@@ -196,7 +196,7 @@ def delete_all(settings: Settings, scope: PurgeScope) -> list[str]:
 
 
 def _await_gone(client: ClusterClient, topics: list[str]) -> list[str]:
-    """Waits until the topics do not exist any more. Returns those that still do."""
+    """Waits until the topics do not exist any more. Returns the topics that still exist."""
     deadline_s = time.monotonic() + _GONE_S_MAX
     while left := sorted({state.topic for state in client.partitions(topics)}):
         if time.monotonic() > deadline_s:

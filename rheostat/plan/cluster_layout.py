@@ -28,7 +28,7 @@ class ClusterLayout:
     Attributes:
         source: where the snapshot is from, as text for the operator.
         racks: rack by broker, of the brokers that are alive.
-        partitions: all partitions; their replicas include those that are being added or removed.
+        partitions: all partitions; their replicas include replicas that are being added or removed.
     """
 
     source: str
@@ -80,7 +80,7 @@ def read_layout(client: ClusterClient, settings: Settings, client_id: str) -> Cl
         CommandError: the answers of the brokers contradict each other in all of several attempts.
     """
     for attempts_left in reversed(range(_ATTEMPTS_MAX)):
-        # Only this list says which replicas are being added or removed, so its entries replace those of ``partitions()``.
+        # Only this list says which replicas are being added or removed, so its entries replace the entries of ``partitions()``.
         moving = {(s.topic, s.partition): s for s in client.reassignments()}
         states = {(s.topic, s.partition): s for s in client.partitions()} | moving
         racks = broker_racks(settings.kafka, client_id)

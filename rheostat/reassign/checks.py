@@ -152,7 +152,7 @@ def _exceeded_limits(
     A broker to which this plan adds no replica may stay above its limit.
     """
     receivers = set[int]()  # Brokers to which this plan adds a replica.
-    growth = 0  # Replicas that this plan adds, minus those that it removes.
+    growth = 0  # Replicas that this plan adds, minus the replicas that it removes.
     net = _net_replicas(cluster, active_plans)  # By broker; this plan is added below.
     for (topic, _), partition in changes.partitions.items():
         if topic not in INTERNAL_TOPICS:

@@ -81,7 +81,7 @@ def read_constraints(
 
 
 def drop_killed_tuners(tuners: Sequence[TunerPresence], *, lease_has_members: bool) -> list[TunerPresence]:
-    """Returns the tuners without those that were killed.
+    """Returns the tuners, without killed tuners.
 
     Active and standby tuners are members of the lease. If the lease has no member, their reports were left by killed processes.
     Tuners that are starting or in a dry run are never members, so their reports are kept.

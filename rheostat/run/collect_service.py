@@ -153,7 +153,7 @@ def _report_step(lease: PartLease, heartbeat: Heartbeat, step_s_max: float, *, m
 
 
 class _ScrapeSender:
-    """Sends records to the topic. Each record that Kafka does not accept is counted; only the first one is logged."""
+    """Sends records to the topic. Each record that Kafka does not accept is counted; only the first failure is logged."""
 
     def __init__(self, sender: Any, topic: str, pause_s: float, counts: Counts) -> None:
         self._sender = sender

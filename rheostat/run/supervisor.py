@@ -90,7 +90,7 @@ class Supervisor:
             self.stop()
 
     def check(self) -> None:
-        """Starts the children that are due, and schedules the restart of those that died."""
+        """Starts the children that are due, and schedules the restart of children that died."""
         now_s = self._monotonic()
         if self._reports is not None:
             self._reports.receive()
@@ -132,7 +132,7 @@ class Supervisor:
                 child.process.send_signal(number)
 
     def stop(self) -> None:
-        """Sends SIGTERM to all children, the tuner first, and kills those that run after ``STOP_S_MAX`` seconds."""
+        """Sends SIGTERM to all children, the tuner first, and kills children that still run after ``STOP_S_MAX`` seconds."""
         ending: list[tuple[str, subprocess.Popen[bytes]]] = []
         for child in reversed(self.children):
             if child.process is not None:

@@ -234,7 +234,7 @@ def _seconds(value: float | None) -> str:
 
 
 def _threads(threads: Sequence[FetcherThreadLag]) -> str:
-    """Returns the threads with the largest lags: source broker and number of the thread, lag, and what it copies."""
+    """Returns the threads with the largest lags: source broker and number of the thread, lag, and copy rate."""
     behind = sorted((t for t in threads if t.lag_sum_messages), key=lambda t: -(t.lag_sum_messages or 0))
     shown = [
         f"{t.source}/{t.fetcher} {_number(t.lag_sum_messages)} at {_rate(t.fetched_bytes_per_s)}"

@@ -97,7 +97,7 @@ def parse(text: str) -> Reading:
 
 
 def _lags(lines: Iterable[tuple[str, str, str, str]]) -> dict[TopicPartition, tuple[float, str]]:
-    """Returns the lags by partition, without unknown ones (-1).
+    """Returns the lags by partition, without unknown lags (-1).
 
     Args:
         lines: client id, partition, topic and lag.

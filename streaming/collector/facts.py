@@ -58,7 +58,7 @@ def followed_by_node(answers: AdminAnswers) -> dict[int, list[TopicPartition]]:
 
 
 def adding_by_node(answers: AdminAnswers) -> dict[int, set[TopicPartition]]:
-    """Returns the partitions of which a replica is being added to each broker."""
+    """Returns, for each broker, the partitions of which a reassignment adds a replica on that broker."""
     adding: dict[int, set[TopicPartition]] = {}
     for state in answers.tracked:
         for broker in state.adding:

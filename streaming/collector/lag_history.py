@@ -13,7 +13,7 @@ from streaming.shared.contract import Metric, Sample, age_label
 
 SPAN_S = 300.0
 STEP_S = 24.0  # With a scrape every 5 s, a sum is kept every 25 s.
-_DELAY_S = 1.0  # A scrape may be early or late by this much.
+_DELAY_S = 1.0  # A scrape may be early or late by this time.
 
 
 class LagHistory:

@@ -182,7 +182,7 @@ class Collector:
         self._slow_pool = ThreadPoolExecutor(slow_slots, thread_name_prefix="scrape-slow")
 
     def run(self, stop: threading.Event, on_step: Callable[[], None] = lambda: None) -> None:
-        """Runs rounds at a fixed rate until ``stop``. After a round that took too long the next one starts at once.
+        """Runs rounds at a fixed rate until ``stop``. After a round that took too long, the next round starts at once.
 
         Args:
             on_step: called after each round, and again and again while this collector is on standby.
@@ -235,7 +235,7 @@ class Collector:
         urls = self._settings.agent_urls(self._brokers)
         self._forget_removed(urls)
         round_ = self._plan(started_s, urls)
-        # Only one request is sent at a time, even if the last one hangs.
+        # Only one request is sent at a time, even if the last request hangs.
         if self._admin_request is None or self._admin_request.done():
             self._admin_request = self._admin_pool.submit(
                 self._read_cluster, round_.number, round_.asked_ms, list(chain.from_iterable(self._lagging.values()))
@@ -500,7 +500,7 @@ class Collector:
             self._failing.add(node)
 
     def _report_cluster_error(self, during: str, why: str) -> None:
-        """Counts an error of the Admin API, and logs it unless it repeats the last one."""
+        """Counts an error of the Admin API, and logs it unless it repeats the last error."""
         self.counts.admin_failures += 1
         if why != self._cluster_errors.get(during):
             self._cluster_errors[during] = why

@@ -80,7 +80,7 @@ class KafkaSignalLog:
                 try:
                     return decode_progress(value)
                 except ContractError:
-                    continue  # An older one may be readable.
+                    continue  # An older record may be readable.
         return None
 
     def write_progress(self, progress: HistoryProgress) -> None:

@@ -54,7 +54,7 @@ def entities(
         record_ms: Kafka's timestamp of the record.
         whole: whether the format brings a whole scrape in one record.
 
-    The other arguments are those of ``streaming.entities.entities``.
+    The other arguments are the same as for ``streaming.entities.entities``.
     """
     return F.call_function(
         f"{_CATALOG}.entities",

@@ -28,7 +28,7 @@ def fetch(request: urllib.request.Request | str, context: ssl.SSLContext, timeou
 
     Raises:
         TimeoutError: the whole answer did not come within about ``timeout_s``.
-        urllib.error.HTTPError: the answer has another status than success, such as that of a redirect.
+        urllib.error.HTTPError: the status of the answer is not a success, for example because it is a redirect.
         urllib.error.URLError: the server cannot be reached.
         OSError, http.client.HTTPException: the answer is broken off, or it is not HTTP.
     """

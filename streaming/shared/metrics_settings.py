@@ -14,7 +14,7 @@ TOKEN_CHARACTERS_MIN = 16
 
 
 def token_problem(secret: str) -> str | None:
-    """Returns what is wrong with a token, without quoting it; None if it is usable."""
+    """Returns the fault of a token as text, without quoting the token; None if the token is usable."""
     if len(secret) < TOKEN_CHARACTERS_MIN:
         return f"has fewer than {TOKEN_CHARACTERS_MIN} characters, so it can be guessed: `openssl rand -hex 24` makes a good one"
     if not all("!" <= character <= "~" for character in secret):

@@ -37,7 +37,7 @@ def move_class(
 
     Args:
         in_sync: the number of its in-sync replicas.
-        replicas: the number of its replicas, without those that are being added. A partition that has lost none is not in danger,
+        replicas: the number of its replicas, without adding replicas. A partition that has lost no replica is not in danger,
             even if its minimum equals their number.
         first_topics: the topics that the operator names; a name may contain ``*``.
     """

@@ -31,7 +31,7 @@ class ThrottledReplicas:
 
     @classmethod
     def parse(cls, text: str | None) -> ThrottledReplicas:
-        """Returns the parsed setting. Kafka checked the syntax when it took the value.
+        """Returns the parsed setting. Kafka checked the syntax when it accepted the value.
 
         Raises:
             ValueError: an entry is neither ``*`` nor ``partition:broker``; the message quotes it.
@@ -82,7 +82,7 @@ class TopicThrottle:
         return bool(self.leader) or bool(self.follower)
 
     def without(self, other: TopicThrottle) -> TopicThrottle:
-        """Returns the lists without the pairs of ``other``; ``self`` if they have none of those pairs."""
+        """Returns the lists without the pairs of ``other``; ``self`` if they have no pair of ``other``."""
         leader, follower = self.leader.without(other.leader.pairs), self.follower.without(other.follower.pairs)
         return self if leader is self.leader and follower is self.follower else TopicThrottle(leader, follower)
 

@@ -1,4 +1,4 @@
-"""rheostat's own topics: creates missing ones with the right settings and checks the settings of existing ones."""
+"""rheostat's own topics: creates missing topics with the right settings, and checks the settings of existing topics."""
 
 from __future__ import annotations
 

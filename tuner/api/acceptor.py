@@ -63,7 +63,7 @@ class Acceptor:
         await asyncio.gather(self._accepting, *self._handshakes, return_exceptions=True)
 
     def tick(self) -> None:
-        """Closes late connections and logs a summary of closed ones. The server calls it several times a second.
+        """Closes late connections, and logs a summary of closed connections. The server calls it several times a second.
 
         Raises:
             Exception: the accepting task has failed; no more connections are accepted.

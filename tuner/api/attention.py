@@ -26,7 +26,7 @@ class Concern(NamedTuple):
 def concerns(
     status: Mapping[str, Any], plans: Sequence[Mapping[str, Any]], mutations: Mapping[str, Any]
 ) -> list[Concern]:
-    """Returns what needs a person; empty if nothing does.
+    """Returns the concerns that need a person; empty if there are none.
 
     Args:
         status: the values of ``/api/v1/status``.

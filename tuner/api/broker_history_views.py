@@ -30,7 +30,8 @@ class HistoryRange(NamedTuple):
 def time_range(from_ms: int | None, to_ms: int | None, now_ms: int) -> HistoryRange:
     """Returns the range that a request asks for: by default the last day; never shorter than a minute or longer than five weeks.
 
-    A range that begins before the oldest history, or ends in the future, is moved: the reader's clock may be wrong.
+    A range that begins before the oldest history, or ends in the future, is moved into the history, because the clock of the
+    client may be wrong.
     """
     end_ms = min(to_ms if to_ms is not None else now_ms, now_ms)
     end_ms = max(end_ms, now_ms - RANGE_MS_MAX + RANGE_MS_MIN)
@@ -79,7 +80,7 @@ def broker_history_json(
 
 
 def history_notes(weeks: WeekStore, journal: JournalHistory, shown: HistoryRange, now_ms: int) -> list[str]:
-    """Returns sentences on what the history of this range lacks."""
+    """Returns sentences about the data that the history of this range lacks."""
     notes = []
     is_older = shown.from_ms // PERIOD_MS <= now_ms // PERIOD_MS - SLOTS
     if is_older and (reason := weeks.older_unread_reason()) is not None:

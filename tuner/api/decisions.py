@@ -1,6 +1,6 @@
 """The newest decisions for the API, grouped by event: with inputs, values before and after, and outcome.
 
-For each throttle that the tuner changes, the journal has one entry before the act and one with its outcome. Here these two entries
+For each throttle that the tuner changes, the journal has one entry before the act and one entry with its outcome. Here both entries
 form one act, and all acts of one event (such as the end of a move) form one row.
 
 Invariant: an entry is added only after the journal has stored it.
@@ -29,7 +29,7 @@ ENTRIES_MAX = 5_000
 STEERING_TICKS_MAX = 600
 _ACTS_SEARCHED_MAX = 500  # When looking for the act of an outcome.
 _EVENTS_SEARCHED_MAX = 20  # When looking for the event of an entry; a cycle has few events.
-# A row's number is derived from its recorded time, so that links hold across restarts. Even numbers are decisions, odd ones are
+# A row's number is derived from its recorded time, so that links hold across restarts. Even numbers are decisions, odd numbers are
 # steering ticks. The numbers stay below 2^53, which JSON numbers represent exactly.
 _NUMBERS_PER_MS = 2_000
 

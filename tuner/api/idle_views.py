@@ -80,7 +80,7 @@ def facts(snapshot: StatusSnapshot, inputs: OutlookInputs) -> list[Fact]:
 
 
 def capacity_rows(snapshot: StatusSnapshot, inputs: OutlookInputs) -> list[dict[str, Any]]:
-    """Returns a row for each of the busiest brokers: capacity with its source and age, and what clients use of it now."""
+    """Returns a row for each of the busiest brokers: capacity with its source and age, and the part that clients use now."""
     observation = snapshot.observation
     signals = observation.broker_signals if observation is not None else {}
     now_ms = observation.now_ms if observation is not None else inputs.store.now_ms()

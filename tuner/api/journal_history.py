@@ -31,7 +31,7 @@ _INDEX_MAX = (
     500_000  # The journal keeps at most four rings of 100,000 entries, and entries that Kafka has not compacted yet.
 )
 _TEXT_BYTES_MAX = 160
-# An event with its outcomes, such as the end of a move, is within so many records around its first one.
+# All entries of an event with its outcomes, such as the end of a move, are within this number of records around its first entry.
 _BEFORE, _AROUND = 1_000, 4_000
 _ROWS_READ_MAX = 32
 # By action: the field of a decision that holds the rate which Kafka has afterwards.
@@ -96,7 +96,7 @@ class _Marks:
                     del self._by_broker[oldest]
 
     def select(self, broker: int) -> list[HistoryMark]:
-        """Returns the marks of a broker, and those of the whole cluster."""
+        """Returns the marks of a broker, and the marks of the whole cluster."""
         return [*self._by_broker.get(None, ()), *self._by_broker.get(broker, ())]
 
 
@@ -219,7 +219,7 @@ class JournalHistory(ReadOnRequest):
             return self._lines.points((broker, side), from_ms, to_ms, steps_max)
 
     def settings(self, from_ms: int, to_ms: int, count_max: int) -> list[tuple[int, SettingsInForce]]:
-        """Returns the settings in force in a range and since when, the oldest first, beginning with those at ``from_ms``."""
+        """Returns the settings in force in a range, each with its start time, the oldest first, beginning with ``from_ms``."""
         with self.lock:
             known = sorted(self._settings, key=lambda each: each[0])
         before = [each for each in known if each[0] <= from_ms][-1:]

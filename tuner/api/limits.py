@@ -111,8 +111,8 @@ class RequestLimiter:
         if length.isdigit() and int(length) > body_bytes_max:
             await error_response(413, f"the body is larger than {body_bytes_max} bytes")(scope, receive, send)
             return
-        # The client may send no length or a wrong one, so the bytes are also counted as they arrive. No response has started while
-        # a route reads the body, so the exception becomes the response.
+        # The client may send no length or a wrong length, so the bytes are also counted as they arrive. No response has started
+        # while a route reads the body, so the exception becomes the response.
         received_bytes = 0
 
         async def receive_limited() -> Message:

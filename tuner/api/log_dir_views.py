@@ -24,7 +24,7 @@ def log_dir_json(
     Args:
         copied_bytes_per_s: the traffic that counts against the limit; None if not measured.
         rate_bytes_per_s: the limit; None if there is none.
-        managed: rheostat has set the limit, and restores the earlier one.
+        managed: whether rheostat has set the limit, and will restore the earlier limit.
         reason, text: the reason and text of the tuner's last decision; None if no tuner decides.
     """
     return {

@@ -132,7 +132,7 @@ def end_trial_change(kind: QuotaTrialKind, by: str, total_per_s: float | None = 
 
 
 def rate_fault(rate_bytes_per_s: int, rate_bytes_per_s_max: float) -> str | None:
-    """Returns what is wrong with an override's rate; None if it is allowed."""
+    """Returns the fault of an override's rate as text; None if the rate is allowed."""
     if 1 <= rate_bytes_per_s <= rate_bytes_per_s_max:
         return None
     value = rate_bytes_per_s if abs(rate_bytes_per_s) < _QUOTED_MAX else f"of {len(str(abs(rate_bytes_per_s)))} digits"
@@ -179,7 +179,7 @@ class KafkaOrderService:
         has_written = False
         try:
             base = (self._read_recorded() or [self._latest()])[-1]  # The change is applied to these orders.
-            expected_predecessor = base  # The record that must directly precede the new one.
+            expected_predecessor = base  # The record that must directly precede the new record.
             for _ in range(_TRIES):
                 now_ms = round(self._wall_clock() * 1000)
                 orders = replace(change(base, now_ms), at_ms=min(max(now_ms, base.at_ms + 1), TIMESTAMP_MS_MAX))
@@ -192,7 +192,7 @@ class KafkaOrderService:
                         "status` before you give it again"
                     )
                 position = recorded.index(orders)
-                # At position 0 no record precedes the new one, so no other order was overlooked.
+                # At position 0 no record precedes the new record, so no other order was overlooked.
                 if position == 0 or recorded[position - 1] == expected_predecessor:
                     return orders
                 # Another order was written between the read and the write: apply this change on top of that order.
@@ -211,7 +211,8 @@ class KafkaOrderService:
             self._lock.release()
 
     def _read_recorded(self) -> list[Orders]:
-        """Returns the newest orders in topic order, as the loop reads them. The last one is in effect, whatever its timestamp.
+        """Returns the newest orders in topic order, as the loop reads them. The last record is in force, even if its timestamp
+        is older.
 
         Raises:
             RecordNotAcknowledged: the topic cannot be read.

@@ -132,7 +132,7 @@ def tenant_meaning(reason: str) -> str:
 
 
 def waiting_text(store: StatusStore, snapshot: StatusSnapshot) -> str | None:
-    """Returns what the tuner waits for before it can show the cluster; None if it has read the cluster."""
+    """Returns a text about the event for which the tuner waits before it can show the cluster; None if it can show it."""
     observation = snapshot.observation
     if not store.active:
         return _NOT_ACTIVE

@@ -28,7 +28,7 @@ class PartitionRow(NamedTuple):
     """One partition of a plan.
 
     Attributes:
-        target: the replicas of the newest step, or those of the plan; empty if not known.
+        target: the replicas of the newest step or, without a step, the replicas of the plan; empty if not known.
         size_bytes: None if not known.
         started_ms: start of the partition's first step, epoch; 0 if there is none.
         ended_ms: end of the partition's last step, epoch; 0 if there is none.

@@ -21,7 +21,7 @@ def past_plans_json(
 
     Args:
         find: only plans whose name contains this text.
-        notes: sentences about what the history lacks.
+        notes: sentences about data that the history lacks.
     """
     with journal.lock:
         plans = [_plan(story, now_ms) for story in journal.plans.newest_first() if find in story.id]

@@ -13,7 +13,8 @@ class PlanToStart:
 
     Attributes:
         plan: the text of a plan of kafka-reassign-partitions.
-        start_ms: epoch; None means at once or, with ``at_best``, at the time at which the move takes the shortest time.
+        start_ms: the start time, epoch; None means at once or, with ``at_best``, at the time at which the move takes the
+            shortest time.
     """
 
     plan: str
@@ -65,13 +66,13 @@ class StartRow:
 
 @dataclass(frozen=True, slots=True)
 class PlanPreview:
-    """What a plan would do.
+    """The effects that a plan would have.
 
     Attributes:
         summary: one sentence for the confirmation.
-        sentences: what moves, at which rate, in which order, and what is not known.
+        sentences: sentences on the moves, their rate and order, and on facts that are not known.
         refusals: the reasons for which the plan would not be started; empty if it would be started.
-        command: starts the same plan from a terminal.
+        command: the command that starts the same plan from a terminal.
     """
 
     summary: str
@@ -89,7 +90,7 @@ class StartedPlan:
     """A plan that is recorded for the tuner.
 
     Attributes:
-        not_before_ms: epoch; 0 if it starts at once.
+        not_before_ms: the earliest start, epoch; 0 if the plan starts at once.
     """
 
     plan: str
@@ -110,10 +111,10 @@ class PlanRefused(Exception):
 
 
 class PlanService(Protocol):
-    """Reads the cluster and the plans on record."""
+    """Previews and starts plans. Reads the cluster and the recorded plans for that."""
 
     def preview(self, request: PlanToStart) -> PlanPreview:
-        """Returns what the plan would do, and changes nothing.
+        """Returns the preview of the plan, and changes nothing.
 
         Raises:
             PlanRefused: the plan is faulty, or the cluster cannot be read.
@@ -123,7 +124,7 @@ class PlanService(Protocol):
         """Checks the plan again, and records it for the tuner.
 
         Args:
-            by: who gives the order, for the journal.
+            by: the author of the order, for the journal.
 
         Raises:
             PlanRefused: the plan is not recorded, or it is unknown whether the plan is recorded.

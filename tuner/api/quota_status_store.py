@@ -183,7 +183,7 @@ def _controller_families(view: QuotaView, objective: ControllerObjective | None,
 
 
 def _tenant_families(snapshot: QuotaSnapshot, labels: Labels) -> Iterator[Metric]:
-    """Yields the tenants' series: throttled tenants first, then those with the highest demand."""
+    """Yields the tenants' series: throttled tenants first, then the tenants with the highest demand."""
     by_demand = sorted(snapshot.step.shares, key=lambda row: (-row.rate_per_s, row.tenant.key))
     throttled = [row for row in by_demand if row.backlogged]
     rows = [*throttled, *(row for row in by_demand if not row.backlogged)][:TENANTS_NAMED_MAX]

@@ -263,7 +263,7 @@ def stall_warnings(memory: Memory, stall_limits: StallLimits) -> list[str]:
 
 
 def _cleanup_steps(live: LiveCluster, memory: Memory, limits: ThrottleLimits) -> list[str]:
-    """Returns what the cleanup after the last move will change."""
+    """Returns the changes that the cleanup after the last move will make."""
     if not live.moves or not (memory.owned or memory.throttled):
         return []
     if len(live.moves) > FORECAST_PARTITIONS_MAX:

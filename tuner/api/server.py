@@ -7,7 +7,7 @@
 /healthz, /-/healthy       200 while cycles keep ending, else 503
 /readyz, /-/ready          200 while the cluster and fresh signals can be read, else 503 and what is missing; host names and errors
                            only with read access
-/readyz?standby=true       200 also while the tuner stands by for another one, for rolling updates
+/readyz?standby=true       200 also while the tuner is a standby, for rolling updates
 /status                    the last cycle as raw JSON
 /api/v1/...                read routes, orders, events
 """

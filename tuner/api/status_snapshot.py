@@ -63,7 +63,7 @@ class StatusSnapshot:
 
     @cached_property
     def brokers(self) -> list[int]:
-        """All known brokers: those with a stalled move first, then by remaining bytes, then those with a throttle."""
+        """All known brokers: first brokers with a stalled move, then by remaining bytes, then brokers with a throttle."""
         live = self.cycle.result.live
         known = set(self.observation.broker_signals if self.observation is not None else ()) | set(
             live.brokers if live is not None else ()

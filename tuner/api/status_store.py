@@ -367,7 +367,7 @@ class CycleResult:
         return sum(bool(find_lost_replicas(move, live)) for move in live.moves) if live is not None else 0
 
     def moves(self) -> dict[BrokerSide, MoveSignal]:
-        """Returns the fresh move signals. Old ones are ignored: after the last move no newer signal replaces them."""
+        """Returns the fresh move signals. Old signals are ignored: after the last move, no newer signal replaces them."""
         if self._moves is None:
             observation = self.observation
             moves = observation.move_signals.items() if observation is not None else ()

@@ -152,8 +152,8 @@ class WeekStore(ReadOnRequest):
         return not self._rows
 
     def week(self, broker: int, now_ms: int) -> BrokerWeek | None:
-        """Returns the periods from the broker's first one to the cluster's newest one; None if the broker has none in the last
-        week."""
+        """Returns the periods from the broker's first period to the cluster's newest period; None if the broker has none in the
+        last week."""
         now_number = now_ms // PERIOD_MS
         with self._lock:
             row = self._rows.get(broker)

@@ -52,8 +52,8 @@ def _fields_of(kind: type, prefix: str) -> dict[str, Any]:
 
 
 # The type of each state field. The prefixes "memory", "control", "mutation", "elections" and "movements" mark what the tuner
-# remembers. "steering" marks the other inputs of a steering tick, "quotas" those of a mutation quota cycle, "leaders" and
-# "election" those of a decision about preferred leaders, and "movement" those of a decision about Cruise Control.
+# remembers. "steering" marks the other inputs of a steering tick, "quotas" the inputs of a mutation quota cycle, "leaders" and
+# "election" the inputs of a decision about preferred leaders, and "movement" the inputs of a decision about Cruise Control.
 STATE_FIELDS: Mapping[str, Any] = {
     "not_seen": str | None,  # Why the cluster could not be read; None if it was read.
     **_fields_of(LiveCluster, "live"),

@@ -125,8 +125,7 @@ class DeltaStream:
 
     def _encode_frame(self, number: int, state: StateValues, step: RecordedStepInput) -> Iterator[DeltaPart]:
         # The control state goes first: only this frame still refers to this version of the control state, so its memory becomes
-        # free
-        # early.
+        # free early.
         ordered = sorted(state.items(), key=lambda item: not item[0].startswith("control."))
         pieces = [piece for field, value in ordered for piece in whole_field(field, value)]
         del state, ordered

@@ -6,7 +6,7 @@ entry         ``entry|<cluster>|<seq mod RING>``: a decision, the intent to carr
             entry about a leadership term (term_entries.py).
 steering      ``steering|<cluster>|<seq mod RING>``: the rates that one steering tick wrote.
 quotas-entry  ``quotas-entry|<cluster>|<seq mod RING>``: the mutation quotas that one cycle writes.
-plan-entry    ``plan-entry|<cluster>|<seq mod RING>``: the plan steps that one cycle requests, and the outcomes of earlier ones.
+plan-entry    ``plan-entry|<cluster>|<seq mod RING>``: the plan steps that one cycle requests, and the outcomes of earlier steps.
 memory        ``memory|<cluster>``: what the tuner remembers, such as the settings that it manages and the moving replicas.
 owned         ``owned|<cluster>|<broker>|<side>``: one managed rate; updates the memory record that precedes it.
 seen          ``seen|<cluster>|<topic>``: the moving replicas of one topic; updates the memory record that precedes it.

@@ -89,7 +89,7 @@ def capture_quota_cycle(view: QuotaView, before: MutationMemory, orders: Orders)
 
 
 def capture_election(view: LeadershipView, before: LeadershipMemory) -> StateValues:
-    """Returns the inputs of a decision about preferred leaders, with the signals of those brokers only that wait for leaders."""
+    """Returns the inputs of a decision about preferred leaders, with the signals of only the brokers that wait for leaders."""
     waiting = view.survey.displaced
     return {
         **prefix_fields("leaders", view.survey),

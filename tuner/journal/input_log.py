@@ -227,7 +227,7 @@ class InputLog:
             begins=not stream.is_running,
             settings=self._settings,
         )
-        # The first decision without waiting partitions is the last one recorded.
+        # The first decision without waiting partitions is still recorded, and ends the run.
         stream.is_running = bool(view.survey.displaced)
         self._add(stream, step)
 

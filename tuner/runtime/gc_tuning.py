@@ -20,7 +20,7 @@ def tune_gc() -> None:
 
     A snapshot of a large cluster is a million objects without reference cycles. At Python's default thresholds the collector takes
     half of the tuner's time, and each long collection delays all HTTP answers by a tenth of a second. So each collection that was
-    not worthwhile doubles the number of objects that trigger the next one.
+    not worthwhile doubles the number of objects that trigger the next collection.
     """
     gc.set_threshold(_OBJECTS, *_YOUNGER_COLLECTIONS)
     if _adapt_threshold not in gc.callbacks:

@@ -215,7 +215,7 @@ def _failure_text(effect: str, error: Exception) -> str:
 def _stop_ramps(stop: Callable[[], None]) -> None:
     try:
         stop()
-    except Exception:  # the cause of the first exception may cause another one here
+    except Exception:  # the cause of the first exception may cause another exception here
         log.exception("running ramps could not be stopped")
 
 

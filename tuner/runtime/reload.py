@@ -1,4 +1,4 @@
-"""Changes the settings of a running tuner: its leadership term ends, and the next one begins with the new settings.
+"""Changes the settings of a running tuner: its leadership term ends, and the next term begins with the new settings.
 
 The new term reads the journal, as after a restart, so a move under way continues with its history. Only the process, its HTTP port
 and its lease outlive the old term.

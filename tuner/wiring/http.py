@@ -39,7 +39,7 @@ def http_server(
     """Returns a server that has bound its port already; the server answers requests once it is started.
 
     Args:
-        process_metrics: metrics of the process itself, which are served with those of ``stores``.
+        process_metrics: metrics of the process itself, which are served together with the metrics of ``stores``.
         orders: records operator orders.
         plan_service: previews and records plans; None if plans are refused.
         other_pages: name and status page of each other cluster.

@@ -26,7 +26,7 @@ def steering_controller(settings: TunerSettings, throttles: Throttles, inputs: I
 
 
 def settings_snapshot(settings: TunerSettings) -> SettingsSnapshot:
-    """Returns the settings that the input log records, so that a replay decides with the same ones."""
+    """Returns the settings that the input log records, so that a replay decides with the same settings."""
     return SettingsSnapshot(
         limits=settings.limits(),
         stall=StallLimits(),

@@ -6,7 +6,7 @@
     LimitsReader.java            reads the file each second in a thread of its own
     limits_file.py               the same content, as rheostat writes it
     keeper.py                    `rheostat limits policy keep`: counts and writes the file again and again
-    export.py                    `rheostat limits policy export`: the jar, and what an operator adds to the controllers
+    export.py                    `rheostat limits policy export`: the jar, and the files that an operator adds to the controllers
 
 The policy allows each topic if the file is missing, incomplete or old: a failure of rheostat must not stop the creation of topics.
 """

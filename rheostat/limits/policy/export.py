@@ -1,4 +1,4 @@
-"""Makes the files of `rheostat limits policy export`: the jar, and what an operator adds to the controllers."""
+"""Makes the files of `rheostat limits policy export`: the jar, and the files that an operator adds to the controllers."""
 
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ def differences(report: EstimateReport) -> list[str]:
 
 
 def remarks(report: EstimateReport) -> list[str]:
-    """Returns what else an operator should know before setting the rate."""
+    """Returns further facts that an operator should know before setting the rate."""
     return [
         *_remark_idle(report),
         *_remark_follower_only(report),

@@ -1,6 +1,6 @@
 """History: means over ten minutes, which the stream computes from signals. `rheostat learn` and operators read them.
 
-There is one record per cluster and period. A later record of the same period replaces the earlier one, for example after signals
+There is one record per cluster and period. A later record of the same period replaces the earlier record, for example after signals
 of an outage have arrived. A number that could not be measured is None, never 0. Means weigh each signal equally.
 """
 

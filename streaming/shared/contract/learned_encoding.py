@@ -54,7 +54,7 @@ def decode_history(value: bytes) -> HistoryPeriod:
 
 
 def profile_key(profile: Profile) -> bytes:
-    """Returns ``cluster|broker|id`` or ``cluster|kind|measure|subject``; a newer record of the same key replaces an older one."""
+    """Returns ``cluster|broker|id`` or ``cluster|kind|measure|subject``; a newer record of a key replaces an older record."""
     if isinstance(profile, BrokerProfile):
         return f"{profile.cluster}|broker|{profile.broker}".encode()
     subject = str(profile.broker) if profile.broker is not None else tenant_labels(profile.user, profile.client_id)

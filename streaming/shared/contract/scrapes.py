@@ -166,7 +166,8 @@ class Metric:
     # ConsumerLag of this replica; stale while the broker's follower throttle delays its fetches.
     FOLLOWED_LAG = "rheostat_move_followed_lag_messages"
 
-    # Lags of the replicas that the record's broker follows and that no reassignment adds; adding_… are those that one adds.
+    # Lags of the replicas that the record's broker follows and that no reassignment adds. The names with adding_… are for
+    # replicas that a reassignment adds.
     LAG_SUM = "rheostat_lag_sum_messages"
     LAG_MAX = "rheostat_lag_max_messages"
     LAG_PARTITIONS = "rheostat_lag_partitions"  # Partitions with a known lag.

@@ -1,6 +1,6 @@
 """Signals: what the stream measures about one entity over one window, as typed values.
 
-There is one signal per (cluster, entity, window end). A later record with the same key replaces the earlier one. A number that
+There is one signal per (cluster, entity, window end). A later record with the same key replaces the earlier record. A number that
 could not be measured is None, never 0. Windows are cut by Kafka's clock (LogAppendTime); rates inside a window use the sender's
 clock. ``backlog`` marks signals made from records that waited during an outage; they are history and must not drive control.
 """
@@ -78,7 +78,7 @@ class MoveStep:
 
     at_ms: TimestampMs
     dt_s: float
-    # Bytes that copying replicas gained (follower side), or that recovering ones got from this leader (leader side).
+    # Bytes that copying replicas gained (follower side), or that recovering replicas got from this leader (leader side).
     gained_bytes: Number
     written_bytes: Number  # Bytes written to the leaders of the moving partitions.
     remaining_bytes: Number  # At the end of the step.
@@ -208,7 +208,7 @@ class ReplicationSignal:
     thread_count: Number | None = None  # All fetcher threads with a known lag; ``threads`` may hold fewer.
     # Threads of the source brokers with the largest lags, all threads of one source together.
     threads: Annotated[tuple[FetcherThreadLag, ...], LimitedItems] = ()
-    # Partitions with the largest lags in messages; those without lag are left out.
+    # Partitions with the largest lags in messages; partitions without lag are left out.
     worst: Annotated[tuple[LaggingPartition, ...], LimitedItems] = ()
     backlog: bool = False
 
@@ -242,7 +242,8 @@ class ControllerSignal:
     addition_mean_ms: Number | None = None  # CreatePartitions, which adds partitions to a topic.
     # Creations, deletions and, if they are measured, additions; Little's law: requests/s × mean time.
     topic_requests_in_progress_mean: Number | None = None
-    # Requests answered, also refused ones. A node that is broker and controller counts those that it forwards to itself twice.
+    # Requests answered, including refused requests. A node that is broker and controller counts a request twice that it
+    # forwards to itself.
     create_requests_per_s: Number | None = None
     delete_requests_per_s: Number | None = None
     addition_requests_per_s: Number | None = None

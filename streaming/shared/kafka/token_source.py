@@ -56,7 +56,7 @@ class TokenSource:
         self._shared_file: Path | None = None
 
     def token(self, wait_s: float = _WAIT_S_MAX) -> AccessToken:
-        """Returns a valid token; waits for the first one.
+        """Returns a valid token. Waits if there is no token yet.
 
         Raises:
             LoginError: there is no valid token, and the last fetch failed or takes longer than ``wait_s``.

@@ -258,7 +258,7 @@ def _unpack(batch: Any, bytes_max: int) -> bytearray:
 
 
 def _unreadable_batch(tp: TopicPartition, batch: Any, first_offset: int, reason: str) -> UnreadableBatch:
-    # Before format v2 the header lacks these two values.
+    # Before format v2, the header has neither the timestamp of the first record nor the last offset.
     has_header_values = isinstance(batch, DefaultRecordBatch)
     return UnreadableBatch(
         topic=tp.topic,

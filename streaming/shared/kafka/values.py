@@ -39,7 +39,7 @@ class GroupMember:
     Attributes:
         address: the address from which the group's coordinator sees the member.
         topics: the topics to which it has subscribed; empty during a rebalance.
-        assigned_topics: the topics of which it has a partition; empty during a rebalance.
+        assigned_topics: the topics of which a partition is assigned to it; empty during a rebalance.
     """
 
     client_id: str

@@ -30,7 +30,7 @@ class CruiseControlClient:
         self._settings = settings
 
     def read_execution(self) -> Execution:
-        """Returns what Cruise Control executes.
+        """Returns the execution that Cruise Control runs now.
 
         Raises:
             NoAnswer: there is no valid answer.

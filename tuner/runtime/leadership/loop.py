@@ -262,7 +262,7 @@ class LeadershipController:
 
 
 def _inputs(view: LeadershipView, survey: LeaderSurvey, decision: LeadershipDecision) -> dict[str, Any]:
-    """Returns what the decision depends on, for the journal."""
+    """Returns the inputs of the decision, for the journal."""
     broker = decision.broker
     inputs: dict[str, Any] = {"partitions_without_preferred_leader": survey.displaced_count}
     if broker is not None:

@@ -1,7 +1,7 @@
 """Measures the topic-create latency that clients see, by sending a request to the controller ten times a second.
 
-Kafka's own metrics do not show this latency. A broker's CreateTopics time covers all requests, including the large ones of a burst.
-The mean and the median of that time hardly change even if one request in twenty takes three times as long as the others.
+Kafka's own metrics do not show this latency. A broker's CreateTopics time covers all requests, including the large requests of
+a burst. The mean and the median of that time hardly change even if one request in twenty takes three times as long as the others.
 
 The probe's request waits in the controller's queue like a topic creation, but changes nothing: it is an IncrementalAlterConfigs
 request for the journal topic without any setting, with ``validate_only``. The probe sends its requests through up to five brokers

@@ -194,8 +194,8 @@ class MutationQuotaController:
         step = step_with_orders(view, memory, policy, orders)
         if self._inputs is not None:
             self._inputs.record_quota_cycle(view, orders, policy, memory, step.memory, step.decisions)
-        # A dry run cannot tell the writes of an active tuner from those of other tools. So in every cycle of a dry run, the quotas
-        # are treated as read for the first time, and a difference is not an external change.
+        # A dry run cannot tell the writes of an active tuner from the writes of other tools. So in every cycle of a dry run,
+        # the quotas are treated as read for the first time, and a difference is not an external change.
         memory = replace(step.memory, quotas_were_read=False) if self._dry_run else step.memory
         restored, changes = list[QuotaWrite](), list[QuotaWrite]()
         for decision in step.decisions:

@@ -83,7 +83,7 @@ class OrdersReader:
         Args:
             latest: the orders in force.
             superseded: orders that were replaced before a cycle could act on them.
-            known: all orders that were read, including those that are already in the journal.
+            known: all orders that were read, including orders that are already in the journal.
         """
         self.latest, self.superseded, self._known = latest, superseded, known
 

@@ -97,7 +97,7 @@ class RecoveryWatch:
         return known if known == move else move
 
     def _report(self, error: ClusterError | None) -> None:
-        """Logs an error unless it repeats the last one."""
+        """Logs an error unless it repeats the last error."""
         text = None if error is None else str(error)
         if text is not None and text != self._error:
             log.warning("not all recovering replicas can be read; those that are unknown are not throttled", error=text)

@@ -61,7 +61,7 @@ class StationaryPartitions:
         """Updates ``sides``.
 
         Args:
-            states: partitions; only those on ``lists`` and not in ``moving`` are considered.
+            states: partitions. Only partitions on ``lists`` that are not in ``moving`` are considered.
             brokers: the brokers that are alive.
         """
         self._snapshots = 0

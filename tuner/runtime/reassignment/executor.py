@@ -186,7 +186,7 @@ class ReassignmentExecutor:
         self._state = ExecutorState()
         self._measurements = PartitionMeasurements()
         self._measure_due_s = float("-inf")
-        # The cycle under way measures all unfinished partitions, not only those in progress.
+        # Whether the cycle under way measures all unfinished partitions, not only partitions in progress.
         self._measures_all = False
         self._unfinished: frozenset[TopicPartition] = frozenset()  # Partitions that plans still have to move.
         self._in_progress: frozenset[TopicPartition] = frozenset()  # Partitions with a requested step.
@@ -380,7 +380,7 @@ class ReassignmentExecutor:
         return _Request(cancels, starts, tuple(key for key in elections if key not in self.recorder.backing_off))
 
     def _finish_request(self, answer: Outcome | ClusterError) -> None:
-        """Records the steps that Kafka refused and those that were deferred. Snapshots will show all other steps."""
+        """Records the steps that Kafka refused and the steps that were deferred. Snapshots will show all other steps."""
         self._prepare.clear()
         request, waits, keys = self._request, self._deferred.waiting, self._request.keys()
         if isinstance(answer, ClusterError):

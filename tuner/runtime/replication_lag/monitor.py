@@ -84,7 +84,7 @@ class LagMonitor:
         return self._clock.monotonic_s() + _POLL_S if self._call is not None else self._due_s
 
     def tick(self) -> None:
-        """Publishes the result of an evaluation that has ended, or starts the next one when it is due. Never waits."""
+        """Publishes the result of an evaluation that has ended, or starts the next evaluation when it is due. Never waits."""
         now_s = self._clock.monotonic_s()
         if self._call is not None:
             if self._call.done():

@@ -39,7 +39,7 @@ class ClusterLooker(Protocol):
         """Returns a snapshot of the cluster.
 
         Args:
-            full: read all brokers and topics, not only those that take part in a move.
+            full: whether to read all brokers and topics, instead of only brokers and topics that take part in a move.
             extra_topics: topics to be read in any case.
             waiting_brokers: brokers whose producers wait for replicas that left the ISR.
         """

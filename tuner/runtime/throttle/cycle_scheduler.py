@@ -43,7 +43,7 @@ _EARLY_S_MIN = 1.0
 
 
 class OrdersFeed(CurrentOrders, Protocol):
-    """The operator orders, with those that were replaced before a cycle could act on them."""
+    """The operator orders, including orders that were replaced before a cycle could act on them."""
 
     # Earlier orders that were in force since the throttle controller last emptied this, the oldest first.
     superseded: tuple[Orders, ...]

@@ -339,7 +339,7 @@ class ThrottleController:
         Args:
             pending_bytes: returns the bytes by side that plans have not begun to copy; steering treats them as remaining work.
             handshake: the executor announces the steps that are about to begin, and this controller answers which are throttled.
-            plans: returns all recorded plans, even those that another tuner executes, because their moves are throttled too.
+            plans: returns all recorded plans, even plans that another tuner executes, because their moves are throttled too.
         """
         self._handshake, self._plans = handshake, plans
         if self._steering_tick is not None:

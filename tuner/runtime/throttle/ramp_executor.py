@@ -136,7 +136,8 @@ class RampExecutor:
         return (max(1.0, _REQUEST_SHARE * self._budget_max) - self._budget) / self._writes_per_s_max
 
     def _within_budget(self, due: list[BrokerSide], now_s: float) -> list[BrokerSide]:
-        """Spends the budget on due sides and returns them: first those that lower a rate, then those that have been due longest."""
+        """Spends the budget on due sides and returns them: first sides whose rate falls, then the sides that have been due
+        longest."""
         if math.isinf(self._writes_per_s_max):
             return due
         gained = max(0.0, now_s - self._budget_at_s) * self._writes_per_s_max

@@ -34,7 +34,7 @@ _NOT_DELAYED = RESCUE_REASONS | {Reason.ISR_RECOVERY, Reason.WINDOW_WARMUP}
 _RESUMES_S_MAX = 30.0
 _IDLE_S_MIN = 1.5  # A shorter pause leaves no more unused quota in the window than usual fluctuation.
 # Time until the replicas of a step exist and fetch. The quota that is unused in this time would pass as a burst. The control law
-# measures and corrects this; without the law the rate has to stay low for this much longer.
+# measures and corrects this; without the law, the rate has to stay low for this additional time.
 _STARTS_S = 3.0
 
 
@@ -69,7 +69,7 @@ class WindowWarmup:
         return {s: change for s, change in self._ramps.changes.items() if change.reason is Reason.WINDOW_WARMUP}
 
     def pending_sides(self, memory: Memory) -> frozenset[BrokerSide]:
-        """Returns the sides that warm up, and those whose warm-up was cut short and can be resumed."""
+        """Returns the sides that warm up, and the sides whose warm-up was cut short and can be resumed."""
         since_s = self._clock.monotonic_s() - _RESUMES_S_MAX
         self._cut_short_at_s = {
             side: at_s
@@ -111,7 +111,7 @@ class WindowWarmup:
     def find_empty(self, live: LiveCluster, starting: Collection[BrokerSide]) -> frozenset[BrokerSide]:
         """Returns the sides of ``starting`` whose quota window is empty."""
         if live.lists:
-            # Kafka counts the traffic of all listed replicas, even of those that do not move, so no window is surely empty.
+            # Kafka counts the traffic of all listed replicas, even of replicas that do not move, so no window is certainly empty.
             return frozenset()
         empty = self._ages.empty_windows(starting, self._clock.monotonic_s())
         # Another tool may have begun a move on some of these sides since the last snapshot.
