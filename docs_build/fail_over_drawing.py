@@ -6,7 +6,8 @@ from docs_build.drawing import Drawing, Fill
 from streaming.shared.lease import SESSION_S
 from tuner.runtime.fencing import PROOF_S_MAX
 
-TAKE_OVER_S_MAX = 15.0  # From the suspension to the successor's first write; tests/integration/test_one_hand.py checks it.
+# From the suspension to the successor's first write; tests/integration/test_one_hand.py checks it.
+TAKE_OVER_S_MAX = 15.0
 _BEGIN_S, _END_S, _WAKES_S = -5.0, 24.0, 19.0
 _LEFT, _WIDTH = 160, 1000
 _PER_S = (_WIDTH - _LEFT - 30) / (_END_S - _BEGIN_S)

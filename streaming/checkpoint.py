@@ -98,10 +98,10 @@ class CheckpointRecord:
 
     made_with: MadeWith
     live: str  # Name of the folder with Spark's files.
-    live_from_ms: int | None = (
-        None  # Time at which the live query began; None if it began at the position that stream.start says.
-    )
-    whole_from_ms: int | None = None  # The live query owns windows that end after this time; the backlog owns older windows.
+    # Time at which the live query began; None if it began at the position that stream.start says.
+    live_from_ms: int | None = None
+    # The live query owns windows that end after this time; the backlog owns older windows.
+    whole_from_ms: int | None = None
     skipped: tuple[Skipped, ...] = ()
     skipped_records: int = 0  # Records of all stretches since ``skipped`` was last empty.
     # The part of ``skipped_records`` that retention deleted, or that was in a chunk that was given up.

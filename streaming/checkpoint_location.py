@@ -11,7 +11,8 @@ from typing import Annotated
 from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 
 _SCHEME = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):/")
-_LOGIN = re.compile(r"[^:]+://[^/@:]*:(?!\d+/).*@")  # Matches a login but not a port. A secret key in the login may have a slash.
+# Matches a login but not a port. A secret key in the login may have a slash.
+_LOGIN = re.compile(r"[^:]+://[^/@:]*:(?!\d+/).*@")
 _URI = re.compile(r"[a-z][a-z0-9+.-]*://[^/\s]+(/[^/\s]+)+")
 
 

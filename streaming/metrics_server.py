@@ -34,7 +34,8 @@ from streaming.shared.thread_watch import VitalThread
 log = structlog.get_logger("metrics")
 
 STOP_S_MAX = 5.0
-CONNECTION_S_MAX = 10.0  # Maximum time of a connection, from its first byte to the end of the answer. A scrape takes milliseconds.
+# Maximum time of a connection, from its first byte to the end of the answer. A scrape takes milliseconds.
+CONNECTION_S_MAX = 10.0
 CONNECTIONS = SlotLimits(total_max=32, network_max=24, per_address_max=6)
 _LOG_INTERVAL_S = 60.0  # Remote clients can cause errors; a line for each could fill the disk.
 

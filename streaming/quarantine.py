@@ -35,7 +35,8 @@ FAILURES_MIN = 2
 REASON = "the record ended the stream whenever it was read, and is left out"
 _CLIENT = "rheostat-quarantine"
 _READ_MS, _SEND_S, _CLOSE_S = 8000, 10.0, 5.0
-_CLOCK_SKEW_MS = 60_000  # Largest assumed difference between the clocks of this host, the other stream's host and the brokers.
+# Largest assumed difference between the clocks of this host, the other stream's host and the brokers.
+_CLOCK_SKEW_MS = 60_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,8 @@ from streaming.settings import StreamSettings
 
 MB = 1_000_000
 START_BYTES_MIN = 32 * MB  # The first batches of a small cluster need less.
-FREE_BYTES_ADVISED = 256 * MB  # Enough for state and logs of a thousand brokers: 100 batches of changes and ten snapshots.
+# Enough for state and logs of a thousand brokers: 100 batches of changes and ten snapshots.
+FREE_BYTES_ADVISED = 256 * MB
 FULL = ("No space left on device", "Disk quota exceeded")
 READ_ONLY = ("Read-only file system",)
 DENIED = ("Permission denied", "AccessControlException", "AccessDeniedException", "Operation not permitted")

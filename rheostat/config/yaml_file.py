@@ -34,7 +34,8 @@ class YamlFile:
             if node is not None:
                 self._index(node, ())
             body = yaml.safe_load(text)
-        except (yaml.YAMLError, ValueError) as error:  # An impossible date, such as 2026-02-30, raises a plain ValueError.
+        # An impossible date, such as 2026-02-30, raises a plain ValueError.
+        except (yaml.YAMLError, ValueError) as error:
             mark = getattr(error, "problem_mark", None)
             position = name if mark is None else f"{name}:{mark.line + 1}"
             raise BadInputError(f"{position}: not YAML: {getattr(error, 'problem', None) or error}") from error

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 
 from rheostat.demo.move import MoveSample
 
-_HELD_S_MAX = 10.0  # A second without a sample gets the values of the last sample, unless that sample is older than this.
+# A second without a sample gets the values of the last sample, unless that sample is older than this.
+_HELD_S_MAX = 10.0
 
 
 @dataclass(frozen=True, slots=True)

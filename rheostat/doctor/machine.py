@@ -13,7 +13,8 @@ from rheostat.jvm.java import find_java
 from streaming import storage
 from streaming.errors import StreamError
 
-_NATIVE_PATH = "org.xerial.snappy.lib.path"  # The container image sets this option, because it has the libraries unpacked.
+# The container image sets this option, because it has the libraries unpacked.
+_NATIVE_PATH = "org.xerial.snappy.lib.path"
 
 
 def machine() -> Iterator[Finding]:

@@ -23,7 +23,8 @@ from tuner.core.fetchers import fetcher_id
 from tuner.core.reassignment_plan import TopicPartition
 
 IN_SYNC_LAG_S_MAX = 30.0  # Kafka's default of replica.lag.time.max.ms.
-BUSY_RATIO = 0.05  # A partition (or thread) counts as idle below this share of the bytes of the busiest partition (or thread).
+# A partition (or thread) counts as idle below this share of the bytes of the busiest partition (or thread).
+BUSY_RATIO = 0.05
 _NAMES_MAX = 8
 
 SizesByBroker = Mapping[int, Mapping[TopicPartition, int]]  # Bytes of each log; brokers that do not answer are absent.

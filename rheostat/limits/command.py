@@ -201,4 +201,5 @@ def _describe_placement(
     )
     if after.worst is Fill.OK:
         return [line]
-    return [line, *(f"Afterwards: {text}" for text in describe_report(after)[1:])]  # Without the headline of the report.
+    # Without the headline of the report.
+    return [line, *(f"Afterwards: {text}" for text in describe_report(after)[1:])]

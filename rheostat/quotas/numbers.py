@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 
-_MIN, _MAX = 1e-6, 1e12  # A value outside this range is a typing error, or leads to times beyond the life of any cluster.
+# A value outside this range is a typing error, or leads to times beyond the life of any cluster.
+_MIN, _MAX = 1e-6, 1e12
 
 
 def parse_number(text: str) -> float:

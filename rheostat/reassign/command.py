@@ -152,7 +152,8 @@ def _watch_to_end(settings: Settings, plan_id: str, service: EmbeddedService) ->
     Raises:
         CommandError: the plan cannot be watched any more. With an embedded service, only if retrying does not help.
     """
-    is_ordered = False  # Whether the operator has paused or cancelled the plan, so that the command waits until that is done.
+    # Whether the operator has paused or cancelled the plan, so that the command waits until that is done.
+    is_ordered = False
     last_error, wait_s = "", 0.0
     while True:
         began_s = time.monotonic()

@@ -32,7 +32,8 @@ from streaming.shared.thread_watch import ThreadWatch
 _SUMMARY_S = 60.0
 _SUMMARY_NODES_MAX = 20  # Nodes with failures in a log line; the metrics have all nodes.
 _BLOCK_MS_MAX = 500
-_ROUNDS_MISSED_MAX = 12  # A collector that has missed more rounds counts as hanging, like a tuner that has missed 12 cycles.
+# A collector that has missed more rounds counts as hanging, like a tuner that has missed 12 cycles.
+_ROUNDS_MISSED_MAX = 12
 
 
 def run_collect(

@@ -19,7 +19,8 @@ OVER_AFTER_S = 60  # A period is computed this long after its end, when the live
 _DAY_MS = 24 * 3600 * 1000
 # A signal that is older than this, or this far in the future, has a wrong time.
 _PAST_MS_MAX, _FUTURE_MS_MAX = 2 * _DAY_MS, 3600 * 1000
-_SKEW_MS = 60_000  # The clock behind the windows' ends may be this far ahead of the clock behind the signals' timestamps.
+# The clock behind the windows' ends may be this far ahead of the clock behind the signals' timestamps.
+_SKEW_MS = 60_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,8 +71,7 @@ def _left_bytes(leader: LocalLog, copied_bytes: int, start: int, end: int) -> fl
     left, local = leader.end - end, leader.end - leader.start
     if start >= leader.start:
         # The leader has records before the follower's first record and after its last record. The records of both parts are
-        # assumed to
-    # have the same mean size.
+        # assumed to have the same mean size.
         return max(0, leader.size_bytes - copied_bytes) * left / (left + start - leader.start)
     # The leader has deleted a part of the records that the follower has. Near the end of the copy, an error in the size of this
     # part would be large relative to the bytes left. So towards the end, the mean size of the leader's records gets more weight.

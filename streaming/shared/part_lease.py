@@ -69,7 +69,8 @@ class SoleHolderAssignor(AbstractPartitionAssignor):  # type: ignore[misc]  # ka
     version = 0
 
     def __init__(self) -> None:
-        self._held_in = -1  # The generation in which this member had the partition; -1 if it does not have the partition.
+        # The generation in which this member had the partition; -1 if it does not have the partition.
+        self._held_in = -1
 
     def metadata(self, topics: Set[str]) -> ConsumerProtocolSubscription:
         return ConsumerProtocolSubscription(self.version, list(topics), b"%d" % self._held_in)

@@ -10,7 +10,8 @@ from tuner.core.controller import ControllerObjective
 
 DURATION_S_MAX = 3600.0
 _PARTITIONS_MIN = 40  # With fewer partitions, a step at the lowest rate would be too short.
-_APPLY_LAG_MS_MAX = 1_000.0  # The limit without tuner.mutation_quota: on KRaft, an overload first shows as late brokers.
+# The limit without tuner.mutation_quota: on KRaft, an overload first shows as late brokers.
+_APPLY_LAG_MS_MAX = 1_000.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,8 @@ _CLIENT_ID = "rheostat-quotas-measure"
 DURATION_S_MAX = 3600.0
 _CLEANUP_S_MAX = 30.0
 _READ_EVERY_S = 2.0
-_CONFIRMED_S_MAX = 15.0  # Also the time for a first answer of the agents: a busy node may miss the time-out of one scrape.
+# Also the time for a first answer of the agents: a busy node may miss the time-out of one scrape.
+_CONFIRMED_S_MAX = 15.0
 
 
 def run_measure(config: Path, for_s: float, *, yes: bool, as_json: bool) -> int:

@@ -39,7 +39,8 @@ TokenOrigin = TokenEndpoint | TokenProvider
 _RENEW_AFTER_RATIO = 0.7
 _RETRY_S_MIN = 1.0
 _RETRY_S_MAX = 30.0
-_WAIT_S_MAX = REQUEST_S_MAX + 1.0  # A little longer than the request's own time limit, because the request's error says more.
+# A little longer than the request's own time limit, because the request's error says more.
+_WAIT_S_MAX = REQUEST_S_MAX + 1.0
 
 
 class TokenSource:

@@ -157,7 +157,8 @@ class _Batches:
                 next_offset = record.offset + 1
                 yield record
         except _Refused as refused:
-            self._bytes_left -= self._batch_bytes_max  # Up to this many bytes were unpacked before the batch was skipped.
+            # Up to this many bytes were unpacked before the batch was skipped.
+            self._bytes_left -= self._batch_bytes_max
             self._on_unreadable(_unreadable_batch(self._tp, batch, next_offset, str(refused)))
 
     def _unpacked(self, batch: Any) -> tuple[bytearray, int]:
