@@ -96,7 +96,7 @@ def locked_by_jvm(
     The JVM's lock (fcntl) and the lock of ``locked`` (flock) are independent, although both are on the same file.
 
     Args:
-        wait_s: longest wait for the end of an earlier JVM.
+        wait_s: longest wait for the end of an earlier JVM; None means the default of the file system.
         stop: if it is set while this function waits, the checkpoint is not locked, and the caller must not use it.
 
     Raises:

@@ -375,17 +375,17 @@ def _history_worker(
     kafka: KafkaSettings,
     topics: Topics,
     state_dir: Path,
-    alone: threading.Lock,
+    job_lock: threading.Lock,
     live_query_runs: Callable[[], bool],
     on_history: HistoryListener,
 ) -> HistoryWorker:
     """Returns the worker that makes the history; it is not started yet.
 
     Args:
-        alone: a lock that the worker holds during each job.
+        job_lock: a lock that the worker holds during each job.
     """
     maker = HistoryMaker(
-        lambda: open_signal_log(spark, kafka, topics), topics.history, alone=alone, on_job=on_history.job
+        lambda: open_signal_log(spark, kafka, topics), topics.history, job_lock=job_lock, on_job=on_history.job
     )
     return HistoryWorker(spark, state_dir, maker, live_query_runs=live_query_runs, on_failure=on_history.failed)
 

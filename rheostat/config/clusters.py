@@ -52,7 +52,7 @@ _SHARED_ONLY = (("collector", "http"), ("collector", "interval_s"))
 
 
 def entries_in(body: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the entries of ``clusters`` as they are written; none if they have no names."""
+    """Returns the entries of ``clusters`` as they are written; no entries if the value is not a mapping from names."""
     entries = body.get(_CLUSTERS)
     return {str(name): entry for name, entry in entries.items()} if isinstance(entries, dict) else {}
 

@@ -28,14 +28,14 @@ def probe_clusters(settings: Settings) -> None:
     connections.setdefault(settings.cluster, settings.kafka)
     with ThreadPoolExecutor(len(connections), thread_name_prefix="probe") as pool:
         results = dict(zip(connections, pool.map(_cluster_id, connections.values()), strict=True))
-    away = {name: str(error) for name, error in results.items() if isinstance(error, UnreachableError)}
-    if settings.cluster in away:
+    unreachable = {name: str(error) for name, error in results.items() if isinstance(error, UnreachableError)}
+    if settings.cluster in unreachable:
         raise UnreachableError(
-            f"The metrics cluster {settings.cluster}, which has all signals, does not answer. {away[settings.cluster]}"
+            f"The metrics cluster {settings.cluster}, which has all signals, does not answer. {unreachable[settings.cluster]}"
         )
-    if all(name in away for name in settings.clusters):
-        raise UnreachableError("\n".join(f"Cluster {name}: {text}" for name, text in away.items()))
-    for name, text in away.items():
+    if all(name in unreachable for name in settings.clusters):
+        raise UnreachableError("\n".join(f"Cluster {name}: {text}" for name, text in unreachable.items()))
+    for name, text in unreachable.items():
         structlog.get_logger("start").error(
             "a cluster does not answer; the others start, and its tuner tries again", cluster=name, error=text
         )

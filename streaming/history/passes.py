@@ -47,7 +47,7 @@ class HistoryMaker:
         open_log: Callable[[], AbstractContextManager[SignalLog]],
         topic: str,
         *,
-        alone: AbstractContextManager[object],
+        job_lock: AbstractContextManager[object],
         on_job: Callable[[HistoryJob], None],
         now_ms: Callable[[], int] = lambda: int(time.time() * 1000),
         period_s: int = PERIOD_S,
@@ -55,12 +55,13 @@ class HistoryMaker:
         """
         Args:
             topic: the history topic.
-            alone: a lock that is held during each job, so that only one background job at a time takes a core from the live query.
+            job_lock: a lock that is held during each job, so that only one background job at a time takes a core from the live
+                query.
             on_job: called after each job.
         """
         self._open_log = open_log
         self._topic = topic
-        self._alone = alone
+        self._job_lock = job_lock
         self._on_job = on_job
         self._now_ms = now_ms
         self._period_ms = period_s * 1000
@@ -111,7 +112,7 @@ class HistoryMaker:
         if all(progress.offsets[partition] >= offset for partition, offset in end.items()):
             return progress
         unread = _one_task(log.records(progress.offsets, end))
-        with self._alone:
+        with self._job_lock:
             rows = periods.touched(unread, self._period_ms, now_ms - _PAST_MS_MAX, now_ms + _FUTURE_MS_MAX).collect()
         touched = [
             PendingPeriod(start_ms=row.start_ms, records=row.records, end_offsets={row.partition: row.end_offset})
@@ -133,7 +134,7 @@ class HistoryMaker:
         signals = periods.signals_in(_one_task(log.records(first, end)), starts_ms, self._period_ms)
         history = periods.periods(signals, self._topic).persist()
         try:
-            with self._alone:
+            with self._job_lock:
                 counts = history.agg(F.count("key").alias("periods"), F.sum("refused").alias("refused")).collect()[0]
                 log.write(history.filter("key IS NOT NULL").drop("refused"))
         finally:

@@ -143,7 +143,7 @@ TABLES = json.dumps(
         "lag_names": list(LAG_GAUGES.values()),
         "lags": {
             "prefix": LAG_PREFIX,
-            # In the order of the numbers of Lags.FetcherThread.
+            # In the order of the numbers of the record FetcherThread (Lags.java).
             "threads": [
                 Metric.LAG_THREAD_PARTITIONS,
                 Metric.LAG_THREAD_SUM,

@@ -163,7 +163,7 @@ class Passes:
             yield self.log
 
         self.maker = HistoryMaker(
-            open_log, HISTORY, alone=nullcontext(), on_job=self.jobs.append, now_ms=lambda: self.now_ms
+            open_log, HISTORY, job_lock=nullcontext(), on_job=self.jobs.append, now_ms=lambda: self.now_ms
         )
 
     def run(self, at_s: float, *, smallest_jobs: bool = False) -> None:

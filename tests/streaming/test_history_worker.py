@@ -31,7 +31,7 @@ class Run:
         def open_log() -> Iterator[MemoryLog]:
             yield log
 
-        maker = HistoryMaker(open_log, HISTORY, alone=nullcontext(), on_job=lambda _: self.made.set())
+        maker = HistoryMaker(open_log, HISTORY, job_lock=nullcontext(), on_job=lambda _: self.made.set())
         self.worker = HistoryWorker(
             spark,
             folder,

@@ -55,7 +55,7 @@ class KafkaCordons:
         self._is_leadership_proved = is_leadership_proved
         self._monotonic = monotonic
         self._ended = threading.Event()
-        self._pause = threading.Event()
+        self._pause = threading.Event()  # Never set, only waited for.
 
     def end(self) -> None:
         """Stops all writes."""
@@ -133,7 +133,7 @@ class DryRunCordons:
 
 
 def _shows(cordon: BrokerCordon | ClusterError, change: CordonWrite) -> bool:
-    """Returns whether the broker shows the change. After the removal of the setting, the broker's file or a default applies."""
+    """Returns whether the broker shows the change. After a removal, the broker shows its file's value or a default."""
     if isinstance(cordon, ClusterError):
         return False
     return {*cordon.entries} == {*change.entries} if change.entries is not None else cordon.entries != change.found
