@@ -42,7 +42,7 @@ def leftover_throttles(client: ClusterClient, settings: Settings) -> Iterator[Fi
     yield Finding(
         _CHECK,
         FindingVerdict.ADVICE,
-        f"set, although no move, no recovery and no broker that is down needs them: {join_names(names, _NAMED_MAX)}",
+        f"set, although no move, no recovery and no offline broker needs them: {join_names(names, _NAMED_MAX)}",
         "`rheostat throttles` shows them, and `rheostat throttles clear` removes them",
     )
 

@@ -10,10 +10,10 @@ from rheostat.options import Config, Json, OptionalConfig, Yes
 
 app = typer.Typer(
     cls=PlainGroup,
-    help="Shows the replication throttles of the cluster (KIP-73), and removes throttles that serve nothing.\n\n"
-    "Without a command: every rate and every throttled-replica list, with its owner, its age, its traffic and how to remove it. "
-    "Needs no JMX agent, no stream and no tuner. Exit code 1: a throttle serves neither a move nor a replica that catches up or is "
-    "away.",
+    help="Shows the replication throttles of the cluster (KIP-73), and removes leftover throttles.\n\n"
+    "Without a command: shows every rate and every throttled-replica list, with its owner, its age, its traffic and how to "
+    "remove it. Needs no JMX agent, no stream and no tuner. Exit code 1: a throttle is left over, because it serves no move, no "
+    "replica that is catching up, and no replica that is offline.",
 )
 
 
@@ -21,7 +21,7 @@ app = typer.Typer(
 def throttles(context: typer.Context, config: OptionalConfig = None, as_json: Json = False) -> None:
     """Shows every throttle.
 
-    Exit code 1: a throttle serves neither a move, nor a replica that catches up, nor a replica whose broker or disk is down.
+    Exit code 1: a throttle is left over, because it serves no move, no replica that is catching up, and no offline replica.
     """
     if context.invoked_subcommand is not None:
         return
@@ -38,9 +38,9 @@ def throttles(context: typer.Context, config: OptionalConfig = None, as_json: Js
 
 @app.command("clear", **with_example("rheostat throttles clear"))
 def clear(config: Config, yes: Yes = False, as_json: Json = False) -> None:
-    """Removes the throttles that serve nothing, after a confirmation. It never removes a throttle that rheostat manages.
+    """Removes leftover throttles after a confirmation, but no throttle that rheostat manages.
 
-    Exit code 1: a throttle could not be removed, or a move has begun to use it in the meantime.
+    Exit code 1: a throttle could not be removed, or a move has begun to use the throttle in the meantime.
     """
     from rheostat.console.logs import set_up_logs
     from rheostat.throttles.command import run_clear

@@ -64,7 +64,7 @@ def run_clear(config: Path, *, yes: bool, as_json: bool) -> int:
         _, shown = _clearable(client, history)
         if not shown:
             tell(
-                "Nothing to remove: each throttle serves a move or a recovery, waits for a broker that is down, is managed by "
+                "Nothing to remove: each throttle serves a move or a recovery, waits for an offline broker, is managed by "
                 "rheostat, or is in a broker's file."
             )
             if as_json:
@@ -80,7 +80,7 @@ def run_clear(config: Path, *, yes: bool, as_json: bool) -> int:
     names = {row.name for row in rows}
     kept = [row for row in shown if row.name not in names]
     for row in kept:
-        tell(f"{row.name}: not removed: it has changed, or a move, a recovery or a broker that is down needs it now.")
+        tell(f"{row.name}: not removed: it has changed, or a move, a recovery or an offline broker needs it now.")
     for removal in removals:
         tell(f"{removal.row.name}: {'removed' if removal.failure is None else f'not removed: {removal.failure}'}.")
     if as_json:

@@ -47,7 +47,7 @@ class AuditRow:
         rate_bytes_per_s: the rate; None for a list.
         replicas: the number of listed replicas; None for a rate, or for a list of all replicas ("*").
         owner: the origin of its value: "rheostat", "operator" (an override), "other" (another tool or an operator), "broker file".
-        serves: "moves", "recovery" (a replica that catches up), "absent" (a replica whose broker or disk is down) or "nothing".
+        serves: "moves", "recovery" (a replica that catches up), "absent" (a replica whose broker or disk is offline) or "nothing".
         since_ms: when the throttle was set or last changed, epoch ms; None if unknown.
         since_is_exact: whether ``since_ms`` is exact. If False, the throttle may be older.
         passing_bytes_per_s: the traffic that counts against a rate; None if not measured, or a list.

@@ -20,7 +20,7 @@ _OWNERS = {
 _SERVES = {
     "moves": "a move",
     "recovery": "a replica that catches up",
-    "absent": "a replica whose broker or disk is down",
+    "absent": "a replica whose broker or disk is offline",
     "nothing": "nothing",
 }
 
@@ -52,14 +52,11 @@ def summary(rows: Sequence[AuditRow]) -> str:
     idle = [row for row in rows if row.serves == "nothing"]
     total = f"{len(rows)} throttle settings; " if len(rows) != 1 else "1 throttle setting; "
     if not idle:
-        return f"{total}each of them serves a move, or a replica that catches up or whose broker is down."
+        return f"{total}each of them serves a move, or a replica that catches up or is offline."
     count = "1 of them serves" if len(idle) == 1 else f"{len(idle)} of them serve"
     clearable = any(row.can_be_cleared for row in idle)
     advice = " `rheostat throttles clear` removes those that rheostat does not manage." if clearable else ""
-    return (
-        f"{total}{count} neither a move, nor a replica that catches up or whose broker is down, and would slow the next move."
-        f"{advice}"
-    )
+    return f"{total}{count} neither a move nor a replica that catches up or is offline, and would slow the next move.{advice}"
 
 
 def _since_text(row: AuditRow, now_ms: int) -> str:

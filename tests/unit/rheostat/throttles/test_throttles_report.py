@@ -114,7 +114,7 @@ def test_throttles_set_for_the_return_of_a_broker_cannot_be_cleared() -> None:
     result = rows(settings)
     assert [(row.serves, row.can_be_cleared) for row in result] == [("absent", False)] * 4
     assert all("until the broker is back" in row.removal and "--delete-config" in row.removal for row in result)
-    assert "a replica whose broker or disk is down" in text_of(result)
+    assert "a replica whose broker or disk is offline" in text_of(result)
     assert summary(result).startswith("4 throttle settings; each of them serves")
 
 
@@ -176,7 +176,7 @@ def test_summary_of_a_cluster_without_throttles() -> None:
     serving = rows(ThrottleSettings({(1, L): RATE}, moves=(move(),)))
     assert (
         summary(serving)
-        == "1 throttle setting; each of them serves a move, or a replica that catches up or whose broker is down."
+        == "1 throttle setting; each of them serves a move, or a replica that catches up or is offline."
     )
 
 
