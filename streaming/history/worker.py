@@ -1,4 +1,4 @@
-"""Runs the passes in a thread of the stream: one at the start, then one a minute after the end of each period.
+"""Runs the passes in a thread of the stream: the first at the start, the others 60 s after the end of each period.
 
 A failed pass, for example because Kafka does not answer, is reported and repeated; it does not affect the live query. Only a pass
 that fills the heap ends the JVM, and with it the stream. A file in a local folder counts these exits. After the first exit,
@@ -24,7 +24,7 @@ from streaming.shared.contract import PERIOD_S
 _JOBS = "history"
 _POLL_S = 0.2
 _RETRY_S_MIN, _RETRY_S_MAX = 1.0, 300.0
-_ENDS_MAX = 2
+_EXITS_MAX = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class HistoryWorker:
             on_failure: called with the cause of a failure, and the seconds until the retry.
         """
         self._spark = spark
-        self._ends = _JvmEnds(state_dir / "history-ends")
+        self._exits = _JvmExits(state_dir / "history-ends")
         self._maker = maker
         self._live_query_runs = live_query_runs
         self._on_failure = on_failure
@@ -97,24 +97,24 @@ class HistoryWorker:
                 if self._stop.is_set():
                     return
                 if isinstance(error, Py4JNetworkError) and ran_out_of_memory():
-                    self._ends.add()
+                    self._exits.add()
                     return  # The process ends with the JVM; the next process continues.
                 self._on_failure(first_line(error), wait_s)
                 self._stop.wait(wait_s)
                 wait_s = min(_RETRY_S_MAX, wait_s * 2)
 
     def _run_pass(self) -> None:
-        ends = self._ends.count()
-        if ends >= _ENDS_MAX:
+        exits = self._exits.count()
+        if exits >= _EXITS_MAX:
             self._on_failure(
-                f"Spark's Java process has ended {ends} times while it computed the history, because its heap was full. The stream "
+                f"Spark's Java process has ended {exits} times while it computed the history, because its heap was full. The stream "
                 "skips the periods that it could not compute. Raise stream.driver_memory_mb",
                 0.0,
             )
             self._maker.skip()
         else:
-            self._maker.run_pass(self._stop.is_set, smallest_jobs=ends > 0)
-        self._ends.clear()
+            self._maker.run_pass(self._stop.is_set, smallest_jobs=exits > 0)
+        self._exits.clear()
 
 
 def seconds_until_pass(now_s: float, period_s: int) -> float:
@@ -122,7 +122,7 @@ def seconds_until_pass(now_s: float, period_s: int) -> float:
     return period_s - (now_s - OVER_AFTER_S) % period_s
 
 
-class _JvmEnds:
+class _JvmExits:
     """Counts in a file how many times in a row a pass has ended the JVM."""
 
     def __init__(self, path: Path) -> None:

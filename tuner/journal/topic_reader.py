@@ -72,7 +72,7 @@ def read_journal(
 ) -> Iterator[JournalRecord]:
     """Yields every record of the journal's topic, then every order of the orders topic, up to their current ends.
 
-    The orders come last, so that no order is older than the journal's acknowledgement of it.
+    The orders topic is read last, so that each order that the journal acknowledges is found, or a newer order.
 
     Args:
         journal: the name of the journal's topic.

@@ -1,7 +1,7 @@
 """Reads the records of the inputs topic back as steps, each with its inputs.
 
-Each controller has a stream of its own (journal/delta_stream.py). A stream begins with its own frame, and a gap in one stream does
-not affect the other streams.
+Each controller has a stream of its own (journal/delta_stream.py). A frame is the whole state before a step; the following steps
+have only the changes. A stream begins with a frame, and a gap in one stream does not affect the other streams.
 
 Invariant: a step is returned only if all its inputs are known. A run whose first records were deleted starts with its first
 complete frame. A run of a killed tuner ends with its last complete step. After a missing record a stream continues at the next
