@@ -235,7 +235,7 @@ def test_wrong_checksum_is_an_error_at_each_read() -> None:
     assert not records, "else the next poll takes from a generator that has ended, for ever"
 
 
-def test_refused_batches_are_collected_until_the_block_ends() -> None:
+def test_unreadable_batches_are_collected_until_the_block_ends() -> None:
     heard: list[UnreadableBatch] = []
     consumer: Any = SimpleNamespace(_fetcher=SimpleNamespace())
     limit_unpacking(consumer, heard.append)
