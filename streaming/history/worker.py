@@ -107,8 +107,8 @@ class HistoryWorker:
         exits = self._exits.count()
         if exits >= _EXITS_MAX:
             self._on_failure(
-                f"Spark's Java process has ended {exits} times while it computed the history, because its heap was full. The stream "
-                "skips the periods that it could not compute. Raise stream.driver_memory_mb",
+                f"Spark's Java process has ended {exits} times while it computed the history, because its heap was full. The "
+                "stream skips the periods that it could not compute. Raise stream.driver_memory_mb",
                 0.0,
             )
             self._maker.skip()
