@@ -32,8 +32,9 @@ _HALF_LIFE_H = 500.0
 _POWER = 12.0
 # An expert with few compared forecasts may have a small error by chance, so its error counts × (1 + _DOUBT_HOURS ÷ forecasts).
 _DOUBT_HOURS = 6.0
-# The weights are measured at these horizons, in hours. Horizons above a day are not multiples of 24: at a multiple of 24 the expert
-# "last hour" forecasts the value of the same hour of an earlier day, and would get too much weight at the horizons in between.
+# The weights are measured at these horizons, in hours. Horizons above a day are not multiples of 24. At a multiple of 24 the expert
+# "last hour" forecasts the value of the same hour of an earlier day, which is a good forecast for this horizon only. So the expert
+# would get too much weight at the horizons in between.
 _WEIGHT_HORIZONS_H = (1, 4, 12, 36, 108)
 _ALL_HORIZONS_H = tuple(sorted({*_WEIGHT_HORIZONS_H, *HORIZONS_H}))
 _ABOVE_LARGEST = 2.0  # A forecast is at most this multiple of the largest value of the last five weeks.

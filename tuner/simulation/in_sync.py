@@ -35,8 +35,8 @@ class InSyncLag:
         """Advances by one tick.
 
         Returns:
-            By broker the bytes that in-sync replication received, and those that it sent, minus its demand in this tick (negative
-            if it got less than its demand); and the rows that leave the ISR now.
+            The received bytes of in-sync replication minus its demand in this tick, by broker; negative if it got less than it
+            needed. The same for the sent bytes. The rows that leave the ISR now.
         """
         replicas = self._replicas
         zeros = np.zeros(len(replicas.brokers))

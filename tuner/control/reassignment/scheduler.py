@@ -49,8 +49,8 @@ from tuner.core.reassignment_steps import PartitionTransition, ReassignmentStep,
 
 # A partition is large if one slot's share of the rate would copy it in more than half of the side's remaining time.
 _LARGE_DIVISOR = 2.0
-# Sides take turns if their remaining times differ by less than this. If one of them picked all its partitions first, it would use
-# up the slots of the brokers that it copies from or to, and other sides of about the same time would be idle.
+# Sides take turns if their remaining times differ by less than this. If one side picked all its partitions first, it would use up
+# the slots of the brokers that it copies from or to. The other sides, which need about the same time, would then be idle.
 _EQUAL_TIME_RATIO = 0.9
 _EXHAUSTED = object()  # Returned by ``next`` when a side can start no more partitions.
 

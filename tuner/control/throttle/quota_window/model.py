@@ -147,10 +147,12 @@ def correct_first_use(
 ) -> QuotaSamples:
     """Returns the window corrected by the first measured step of a throttle that was not used before.
 
-    The contents of such a window before the step are a guess. Kafka forgets the sensor of a throttle that was unused for an hour,
-    and then takes the mean over the seconds since its first use: the throttle lets its rate through from the first second on, as if
-    the window had always been full. A throttle that was idle for less time lets a whole window's bytes through at once. The first
-    step shows which of the two cases applies: without a burst, all seconds of the window are set to the mean of the step.
+    The contents of this window before the step are assumed. The first measured step shows which of two cases applies:
+
+    - The throttle was unused for an hour, so Kafka has dropped its sensor. The mean then covers only the seconds since the first
+      use, and the throttle lets its rate through from the first second on, as with a full window. All seconds of the window are set
+      to the mean of the step.
+    - The throttle was idle for less time. The bytes of a whole window pass at once (a burst).
 
     Args:
         window, at_ms, step_s, passed_bytes, flow_bytes_per_s, samples: as in ``correct``.

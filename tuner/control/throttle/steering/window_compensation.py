@@ -1,8 +1,8 @@
 """Converts a side's setpoint to the throttle rate that is written, given the bytes that Kafka's quota window has counted.
 
-The leader's throttle limits a copy, so the leader's rate compensates for the window. The written rate is above the setpoint while
-the window has more bytes than the setpoint allows, and below the setpoint in the second in which a burst leaves the window
-(quota_window/model.py). There are two exceptions:
+The leader's throttle limits a copy, so the leader's rate compensates for the window (quota_window/model.py). While the window has
+more bytes than the setpoint allows, the written rate is above the setpoint. In the second in which a burst leaves the window, the
+written rate is below the setpoint. There are two exceptions:
 
     follower        The written rate is the setpoint, which is above the leader's rate. But the rate stays above the mean of the
                     window, because nothing passes a throttle whose rate is below this mean.
