@@ -11,7 +11,7 @@ The setpoint of a side (the leader or the follower throttle of one broker) is de
     else            The setpoint follows the target of the whole move.
 
 Terms:
-    full throttle  the measured bytes come up to the setpoint, so this throttle is what limits the move.
+    full throttle  the measured bytes nearly reach the setpoint, so this throttle limits the move.
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ def is_throttle_full(
     *,
     planned: bool = False,
 ) -> bool:
-    """Returns whether the measured bytes come up to the setpoint; False if they were not measured."""
+    """Returns whether the measured bytes nearly reach the setpoint; False if they were not measured."""
     if throttled_bytes_per_s is None:
         return False
     # The setpoint contains this margin over the bytes that the side needs.
@@ -237,21 +237,23 @@ def _follow_target(
     if context.side == target.decoupled_from and is_limited_elsewhere(before, context.inputs, now_ms, limits):
         not_limited_until_ms = now_ms + round(limits.decoupled_for_s * 1000)
     since_s = (now_ms - before.controlled_since_ms) / 1000
-    # A rate below the minimum drains nothing, so the takeover's ramp starts at the minimum.
+    # With a rate below the minimum the move would never end, so the takeover's ramp starts at the minimum.
     initial = max(before.initial_rate_bytes_per_s, min_rate)
     setpoint = limit_takeover(setpoint, initial, since_s, limits)
     return _NextSetpoint(setpoint, boost, boosted_at_ms, not_limited_until_ms)
 
 
 def _initial_state(context: SideContext, now_ms: int, limits: ControlLimits) -> SideControlState:
-    """Returns the state at the takeover: the setpoint is the current rate, and the window holds what was measured.
+    """Returns the state at the takeover: the setpoint is the current rate, and the window has the measured bytes.
 
-    In two cases Kafka's mean misleads, and the window is assumed to be full. A rate at or below the steady-state replication limits
-    the move, but the mean over a young move still counts seconds before its start. On a side of a plan, the mean counts the pauses
-    between two steps.
+    In two cases Kafka's mean is too low, and the window is assumed to be full:
 
-    A throttle that the tuner has just started limits the move from now on, and the window holds no earlier bytes. So a measured
-    step is used only if it lies wholly after the takeover.
+    - The rate is at or below the steady-state replication, so it limits the move. But the mean over a young move still counts
+      seconds before its start.
+    - On a side of a plan, the mean counts the pauses between two steps.
+
+    A throttle that the tuner has just started limits the move from now on, and the window has no earlier bytes. So a measured step
+    is used only if it lies wholly after the takeover.
     """
     current = float(context.current_bytes_per_s)
     above_steady_state = context.current_bytes_per_s > context.load.steady_state_bytes_per_s
@@ -278,7 +280,7 @@ def _initial_state(context: SideContext, now_ms: int, limits: ControlLimits) -> 
 
 
 def _was_clock_set(state: SideControlState, now_ms: int) -> bool:
-    """Returns whether the clock jumped since the last step, or the machine slept; then the modelled window is worthless."""
+    """Returns whether the clock was set since the last step, or the machine slept; then the modelled window cannot be used."""
     return not -_CLOCK_SLEW_BACK_MS_MAX <= now_ms - state.window.until_ms <= SECONDS_KEPT * 1000
 
 
@@ -302,7 +304,7 @@ def _is_worth_a_write(
 ) -> bool:
     """Returns whether the rate differs from the current one by more than the deadband."""
     current = context.current_bytes_per_s
-    # The wider deadband of a plan must not keep a current rate that does not drain, or that exceeds the maximum.
+    # The wider deadband of a plan must not keep a current rate at which the move never ends, or that exceeds the maximum.
     within_bounds = min(rate_bytes_per_s, min_bytes_per_s) <= current <= context.bounds.max_bytes_per_s
     planned = context.planned and within_bounds
     if context.inputs.direction is Side.LEADER:
