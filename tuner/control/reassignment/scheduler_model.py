@@ -35,7 +35,7 @@ SLOT_S = 1.0
 SLOT_PART_MIN = 1 / 16
 # One slot covers write traffic of up to this share of the quota, so the five start slots of a side cover 10 %.
 STEADY_STATE_RATIO_PER_SLOT = 0.02
-# A shorter copy takes fewer slots for its write traffic, because it is likely to end before the next snapshot.
+# A copy shorter than this takes fewer slots for its write traffic, because it is likely to end before the next snapshot.
 FILLED_SLOT_S = 1.8
 # One copy leaves one of the five start slots of a side free, so that small partitions can be copied at the same time.
 COPY_SLOTS_MAX = 4.0

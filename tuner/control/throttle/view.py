@@ -277,8 +277,8 @@ class MovesView:
     def measured_bytes_per_s(self, side: BrokerSide) -> float | None:
         """Returns the bytes/s that count against this side's throttle; None if that is not measured.
 
-        Kafka's quota metric is a mean over the quota window, so it says nothing until a window has passed since the last change.
-        Substitute metrics that count other bytes too are not used: a throttle would seem to limit a move that it does not.
+        Kafka's quota metric is a mean over the quota window, so it is used only once a window has passed since the last change.
+        Metrics that count other bytes too are not used: with them, a throttle would seem to limit a move that it does not limit.
         """
         signal, move = self._fresh_broker(side[0]), self._signals.get(side)
         if signal is None:
