@@ -18,6 +18,7 @@ class LearnSettings(BaseModel):
 
     enabled: bool = Field(
         default=True,
-        description="`rheostat run` also runs `rheostat learn`, which learns loads, latencies and capacities from the history",
+        description="true: `rheostat run` also runs `rheostat learn`, which learns usual loads, latencies and capacities of "
+        "the brokers from the history",
     )
     http: LearnHttpSettings = Field(default_factory=LearnHttpSettings, description="the metrics of `rheostat learn`")

@@ -26,7 +26,7 @@ Json = Annotated[bool, typer.Option("--json", help="print one JSON value on stdo
 WaitForCluster = Annotated[
     bool,
     typer.Option(
-        "--wait-for-cluster", help="wait while the cluster does not answer, instead of ending with exit code 3"
+        "--wait-for-cluster", help="if the cluster does not answer, wait for it, instead of ending with exit code 3"
     ),
 ]
 DryRun = Annotated[
@@ -37,7 +37,7 @@ Kafka = Annotated[
     typer.Option(
         "--kafka",
         metavar="VERSION",
-        help="version of Kafka that the brokers run, such as 3.9 or 4.4.0; default: the version that rheostat is built with",
+        help="Kafka version of the brokers, such as 3.9 or 4.4.0; default: the version of rheostat's own Kafka libraries",
     ),
 ]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="do not ask for a confirmation")]
@@ -115,6 +115,10 @@ MeasureFor = Annotated[
     ),
 ]
 Throttle = Annotated[
-    float | None, rate_option("the throttle, such as 50MB/s; the answer is the time it takes", "--throttle")
+    float | None,
+    rate_option("the throttle, such as 50MB/s; the command computes the time that the move takes", "--throttle"),
 ]
-Within = Annotated[float | None, time_option("the longest permitted time; the answer is the throttle", "--within")]
+Within = Annotated[
+    float | None,
+    time_option("the longest time that the move may take; the command computes the throttle for it", "--within"),
+]

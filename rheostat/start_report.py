@@ -185,9 +185,10 @@ def _binding_sentences(estimate: StartEstimate) -> list[str]:
     (broker, side), period = estimate.binding.side, estimate.binding.period
     from_ms = max(period.from_ms, estimate.start_ms)
     return [
-        f"The {side} side of broker {broker} ends last. It copies slowest from {local_text(from_ms)} on: its throttle is "
+        f"The copies through the {side} throttle of broker {broker} end last. They are slowest from {local_text(from_ms)} on: the "
+        f"throttle is "
         f"{rate_text(period.rate_bytes_per_s)}, {_limit_text(period)}, and steady-state replication takes "
-        f"{rate_text(period.steady_state_bytes_per_s)} of it."
+        f"{rate_text(period.steady_state_bytes_per_s)} of this rate."
     ]
 
 

@@ -124,8 +124,8 @@ def open_record(checkpoint_dir: CheckpointPath, now: MadeWith) -> CheckpointReco
         others = sorted(path.name for path in checkpoint_dir.iterdir() if not path.name.endswith(".tmp"))
         if others:
             raise StreamError(
-                f"The checkpoint {checkpoint_dir} has files ({', '.join(others[:5])}) and no {RECORD}, so the settings that it"
-                f" was made with are not known. {_remedy(checkpoint_dir)}"
+                f"The checkpoint {checkpoint_dir} has files ({', '.join(others[:5])}) and no {RECORD}, so it is unknown with which"
+                f" settings it was created. {_remedy(checkpoint_dir)}"
             )
         record = CheckpointRecord(now, f"{_LIVE}1")
         write(checkpoint_dir, record)

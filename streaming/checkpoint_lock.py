@@ -54,7 +54,8 @@ def locked(checkpoint_dir: CheckpointLocation) -> Iterator[str]:
         file = lock.open("a+", encoding="utf-8", errors="replace")
     except OSError as error:
         raise StreamError(
-            f"The checkpoint {checkpoint_dir} cannot be made ({error.strerror}: {error.filename}): let stream.checkpoint_dir name"
+            f"The checkpoint {checkpoint_dir} cannot be created ({error.strerror}: {error.filename}): let stream.checkpoint_dir "
+            "name"
             " a folder that this user may write."
         ) from error
     with file:

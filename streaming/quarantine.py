@@ -159,7 +159,10 @@ def _begun_batch(checkpoint_dir: CheckpointPath, record: CheckpointRecord) -> Be
     try:
         return begun_batch(checkpoint_dir, record)
     except UnknownFormatError as error:
-        log.warning("a record that ends the stream whenever it is read cannot be found and left out", reason=str(error))
+        log.warning(
+            "a record ends the stream whenever the stream reads it; the stream cannot find this record, and so cannot leave it out",
+            reason=str(error),
+        )
         return None
 
 

@@ -60,7 +60,7 @@ log = structlog.get_logger("stream")
 
 POLL_S = 1
 _ON_STANDBY = "on standby: another stream has the lease"
-_WAITS = "waits for an answer of its group"
+_WAITS = "waits for an answer of the coordinator of its consumer group"
 # Number of progress reports that Spark keeps. If several batches end between two polls, all their reports are read at once; at most
 # a few batches end within a second.
 _REPORTS_KEPT = 32
@@ -241,7 +241,7 @@ def _raise_jvm_end(error: Exception, settings: StreamSettings, output: JavaOutpu
         _note_failure_without_jvm(settings)
         raise StreamError(
             f"Spark's Java process ran out of memory ({settings.driver_memory_mb} MiB). The next start reads the same "
-            "records again, and skips a record that ends the process every time. If no record is found, raise "
+            "records again, and skips a record that ends the process every time. If no single record is the cause, raise "
             "stream.driver_memory_mb."
         ) from error
     raise StreamError(explain_jvm_end(output.last_words(), settings)) from error

@@ -35,26 +35,27 @@ _IMAGE = "spark.kubernetes.container.image"
 
 
 class SourceSettings(BaseModel):
-    """An additional metrics topic besides rheostat's own."""
+    """A topic to which another collector writes metrics."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     topic: str = Field(pattern=r"^[A-Za-z0-9._-]{1,249}$", description="name of the metrics topic")
-    format: FormatName = Field(description="format of the records, named after the program that writes them")
+    format: FormatName = Field(description="format of the records; its first part names the program that writes them")
     cluster: str | None = Field(
         default=None,
         pattern=r"^[A-Za-z0-9._-]{1,100}$",
-        description="cluster of records that name no cluster; if absent, the value of the key `cluster`",
+        description="name of the cluster of records that contain no cluster; if absent, the value of the key `cluster`",
     )
     hosts: dict[str, int] = Field(
-        default_factory=dict, description="node id of each host name in the records; for records without broker_id"
+        default_factory=dict, description="host name in the records → node id; needed for records without broker_id"
     )
     interval_s: Seconds = Field(
         default=10,
         ge=0.1,
         le=3600,
-        description="seconds between two scrapes of one node. A gauge is valid for 1.5 times this interval, and the completeness "
-        "of signals is computed from it. Telegraf's default is 10; the default of Cruise Control's reporter is 60",
+        description="seconds between two scrapes of one node by the other collector. The stream uses a gauge for 1.5 times "
+        "this interval, and computes from it how complete a signal is. The default of Telegraf is 10; that of Cruise Control's "
+        "reporter is 60",
     )
     kafka: KafkaSettings | None = Field(
         default=None, description="connection to the cluster with this topic, if it is not the watched cluster"
@@ -69,104 +70,109 @@ Compiler = Literal["quick", "thorough"]
 
 
 class StreamSettings(BaseModel):
-    """Computes signals from metrics."""
+    """Settings of the stream, which computes signals from metrics."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     checkpoint_dir: CheckpointDir = Field(
-        description="folder with the offsets and the state, from which the stream continues after a restart: a path, or an address "
-        "such as `hdfs://namenode:8020/rheostat/checkpoint` or `s3a://bucket/checkpoint`. Use a local disk; with another master "
-        "than local, use storage that driver and executors reach under the same path or address"
+        description="folder with offsets and state, from which the stream continues after a restart. With master local, use a "
+        "path on a local disk. Otherwise use an address that the driver and all executors can reach, such as "
+        "`hdfs://namenode:8020/rheostat/checkpoint` or `s3a://bucket/checkpoint`"
     )
     start: Literal["latest", "earliest"] = Field(
         default="latest",
-        description="position in the metrics topics at which the stream begins if it has no checkpoint",
+        description="where the stream begins in the metrics topics if it has no checkpoint",
     )
     sources: tuple[SourceSettings, ...] = Field(
         default=(),
-        description="metrics topics of other collectors; the stream always reads rheostat's own metrics topic",
+        description="metrics topics of other collectors; the stream reads them in addition to rheostat's own metrics topic",
     )
     master: str = Field(
         default="local",
-        description="local: one JVM on this machine with `cores` threads (`local[4]`: with 4); `spark://host:port`: a standalone "
-        "Spark cluster; `yarn`: the cluster of the environment variable HADOOP_CONF_DIR; `k8s://https://host:port`: a Kubernetes "
-        "cluster",
+        description="where Spark runs. local: one JVM on this machine with `cores` threads (`local[4]`: with 4 threads); "
+        "`spark://host:port`: a standalone Spark cluster; `yarn`: the cluster of the environment variable HADOOP_CONF_DIR; "
+        "`k8s://https://host:port`: a Kubernetes cluster",
     )
     spark_conf: dict[str, str] = Field(
         default_factory=dict,
-        description="further settings of Spark by name, for example `spark.authenticate.secret`, or `spark.hadoop.…` for a file "
-        "system. Settings that signals depend on (`spark.sql.…`) are refused",
+        description="further settings of Spark by name, for example `spark.authenticate.secret`, or `spark.hadoop.…` for a "
+        "file system. rheostat refuses settings on which the signals depend (`spark.sql.…`)",
     )
     driver_host: str | None = Field(
         default=None,
         pattern=r"^\S+$",
-        description="address at which executors reach this process; required if the master is on another machine",
+        description="address of this machine at which the executors reach the driver; required if the master is on another machine",
     )
-    cores: int = Field(default=2, ge=1, le=64, description="number of Spark's threads, on all executors together")
+    cores: int = Field(default=2, ge=1, le=64, description="number of Spark's threads, in all executors together")
     driver_memory_mb: Mebibytes = Field(
-        default=1024, ge=512, description="heap of the JVM, in MiB; takes effect when the JVM starts"
+        default=1024,
+        ge=512,
+        description="heap of the driver's JVM, in MiB; a change takes effect when the stream starts again",
     )
     compiler: Compiler = Field(
         default="thorough",
-        description="compiler of the JVM. thorough: after a minute, about twice the throughput of quick. quick: less memory and "
-        "CPU time at the start; use it on a single core, or on a machine with other processes",
+        description="JIT compiler of the JVM. thorough: about twice the throughput of quick after the first minute. quick: "
+        "less memory and CPU time at the start; for a single core, or a machine with other processes",
     )
     executor_memory_mb: Mebibytes = Field(
-        default=1024, ge=512, description="heap of each executor of a cluster, in MiB"
+        default=1024, ge=512, description="heap of each executor in MiB; only with a Spark cluster"
     )
-    executor_cores: int = Field(default=1, ge=1, le=64, description="threads of each executor of a cluster")
+    executor_cores: int = Field(
+        default=1, ge=1, le=64, description="threads of each executor; only with a Spark cluster"
+    )
     window_s: WholeSeconds = Field(
         default=30,
         ge=2,
         le=600,
-        description="window of a signal, in seconds. The default is more than twice Kafka's quota window of 11 s, so that bursts "
-        "of throttled copies average out",
+        description="length of the time window of a signal, in seconds. The default is more than twice Kafka's quota window of "
+        "11 s, so that the bursts of throttled copies average out",
     )
     slide_s: WholeSeconds = Field(
         default=5,
         ge=1,
         le=300,
-        description="seconds from one window to the next. Use the scrape interval, so that each scrape completes one window",
+        description="seconds between the beginnings of two windows. Set it to the scrape interval: then each scrape completes "
+        "one window",
     )
     watermark_delay_s: WholeSeconds = Field(
         default=10,
         ge=0,
         le=600,
-        description="seconds by which a record may be older than the newest record; the stream ignores later records in closed "
-        "windows. A higher value needs more state",
+        description="seconds by which a record may be older than the newest record. If a record is later than this, the stream "
+        "leaves it out of windows that are closed. A higher value needs more memory",
     )
     trigger_ms: WholeMilliseconds = Field(
         default=500,
         ge=0,
-        description="shortest time from one batch to the next, in milliseconds. On two cores a batch takes at most half of the "
-        "default; with half of the default, the work would double, and signals would be only a quarter of a second "
+        description="shortest time between the beginnings of two batches, in ms. On two cores a batch takes at most half of "
+        "the default. With half of the default the work would double, and the signals would be only a quarter of a second "
         "newer",
     )
     shuffle_partitions: int = Field(
         default=1,
         ge=1,
         le=64,
-        description="number of partitions of the state; each partition adds about 40 ms to every batch, and one partition is "
-        "enough for hundreds of brokers. A change needs a new checkpoint",
+        description="number of Spark partitions of the state. One is enough for hundreds of brokers; each adds about 40 ms to "
+        "every batch. A change needs a new checkpoint",
     )
     max_records_per_trigger: int = Field(
         default=5000,
         ge=1,
-        description="highest number of records in one batch, from all sources together; limits the memory while the stream catches "
-        "up",
+        description="highest number of records in one batch, from all sources together; it limits the memory while the stream "
+        "catches up",
     )
     backfill_after_s: Seconds = Field(
         default=120,
         gt=0,
-        description="if the stream starts more than this many seconds behind, it begins near the end of the topics, and processes "
-        "the skipped records in the background, newest first; otherwise it processes all records in order, which is "
-        "faster",
+        description="if the stream is more than this many seconds behind at its start, it begins near the end of the topics, "
+        "and processes the skipped records in the background, newest first. Otherwise it processes all records in order, which "
+        "is faster",
     )
     backlog_records_per_chunk: int = Field(
         default=2000,
         ge=1,
-        description="approximate number of skipped records that one background task processes; the live query may have to wait for "
-        "the end of a task",
+        description="approximate number of skipped records that one background task processes; the live query waits for the "
+        "end of a running task",
     )
     http: StreamHttpSettings = Field(default_factory=StreamHttpSettings, description="the stream's own metrics")
 
@@ -180,13 +186,14 @@ class StreamSettings(BaseModel):
         if self.backfill_after_s < 2 * self.window_s + self.watermark_delay_s:
             raise ValueError(
                 f"backfill_after_s ({self.backfill_after_s:g}) is below 2 × window_s + watermark_delay_s"
-                f" ({2 * self.window_s + self.watermark_delay_s}), the distance from the end at which the live query begins"
+                f" ({2 * self.window_s + self.watermark_delay_s}): after a long stop, the stream begins this "
+                "far before the end of the topics"
             )
         for i, source in enumerate(self.sources):
             if source.format not in _FORMATS_OF_MEANS and 2 * source.interval_s > self.window_s:
                 raise ValueError(
-                    f"sources[{i}].interval_s ({source.interval_s:g}) is more than half of window_s ({self.window_s}): a rate"
-                    " is measured between two scrapes inside one window"
+                    f"sources[{i}].interval_s ({source.interval_s:g}) is more than half of window_s ({self.window_s}): each"
+                    " window needs two scrapes, because a rate is measured between them"
                 )
             if source.format not in _FORMATS_OF_MEANS and source.interval_s > INTERVAL_S_MAX:
                 raise ValueError(
@@ -228,7 +235,8 @@ class StreamSettings(BaseModel):
     def _threads_said_once(self) -> StreamSettings:
         if self._local_threads is not None and "cores" in self.model_fields_set and self.cores != self._local_threads:
             raise ValueError(
-                f"master {self.master} and cores {self.cores} differ: write master: local and cores: {self._local_threads}"
+                f"master {self.master} and cores {self.cores} give different numbers of threads: write master: local and "
+                f"cores: {self._local_threads}"
             )
         return self
 

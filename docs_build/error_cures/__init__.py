@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from docs_build.error_cures import act, cluster, common, plan, settings, start, try_out, watch
+from docs_build.error_cures import act, cluster, common, login, plan, settings, start, try_out, watch
 
 TABLES: tuple[Mapping[str, str], ...] = (
     settings.CURES,
     start.CURES,
+    login.CURES,
     cluster.CURES,
     watch.CURES,
     plan.CURES,

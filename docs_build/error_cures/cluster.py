@@ -11,9 +11,12 @@ _REPAIR = "[Repair the journal](../how-to/repair-the-journal.md)"
 
 CURES: Mapping[str, str] = MappingProxyType(
     {
-        "cannot … at BOOTSTRAP_SERVERS": "check that the brokers are alive: `rheostat doctor` names the part that fails",
+        "cannot … at BOOTSTRAP_SERVERS": (
+            "check that the brokers are alive; `rheostat doctor` shows which step of the connection fails"
+        ),
         "REQUEST: error ERROR_CODE": (
-            "a broker answered with an error code of the Kafka protocol. Try again; if the error remains, look at the "
+            "repeat the command. If the error remains, look up the code among the error codes of the Kafka protocol, and look "
+            "at the "
             "log of the broker"
         ),
         "Create on Topic TOPIC": (
@@ -27,38 +30,41 @@ CURES: Mapping[str, str] = MappingProxyType(
         ),
         "The command needs the right Read on Topic": f"grant Read on this topic to the user of the command; {RIGHTS}",
         "Another version of rheostat wrote the checkpoint": (
-            "start the version that wrote the checkpoint, or move the folder `stream.checkpoint_dir` away: the stream "
-            "then begins with new records"
+            "start the version that wrote the checkpoint, or move the folder `stream.checkpoint_dir` to another place: without the "
+            "folder, the stream begins with new records"
         ),
-        "The checkpoint CHECKPOINT_DIR cannot be made": (
+        "The checkpoint CHECKPOINT_DIR cannot be created": (
             "create the folder and make it writable for the user of rheostat, or set `stream.checkpoint_dir` to "
             "another folder"
         ),
         "The checkpoint CHECKPOINT_DIR was made with other settings or another version": (
-            "give each cluster and each set of sources a folder of its own, or move the folder away: the stream then "
-            "begins with new records"
+            "set `stream.checkpoint_dir` to another folder for each cluster and each set of sources. Or move the old folder to "
+            "another "
+            "place: without it, the stream begins with new records"
         ),
-        "no rheostat.json, so the settings that it was made with are not known": (
-            "set `stream.checkpoint_dir` to an empty folder, or move the files away"
+        "no rheostat.json, so it is unknown with which settings it was created": (
+            "set `stream.checkpoint_dir` to an empty folder, or move the files in it to another place"
         ),
         "Java process ran out of memory": (
-            "raise `stream.driver_memory_mb` and restart the stream, if a record that causes this is not found after "
-            "some restarts"
+            "wait for the automatic restarts: the stream finds a single bad record by itself, and skips it. If the error comes "
+            "again, "
+            "raise `stream.driver_memory_mb`"
         ),
         "No folder for temporary files can hold Spark's scratch space": (
             "free some space in the folder for temporary files, or set `TMPDIR` to another one"
         ),
-        "TOPIC cannot be written: another tuner has taken the journal over": (
-            "nothing, if you run two tuners: this one becomes the standby. Otherwise `rheostat status` names the other "
-            "tuner; stop one of the two"
+        "TOPIC cannot be written: another tuner has taken over the journal": (
+            "if you run two tuners, do nothing: this tuner becomes the standby. Otherwise stop one of them; `rheostat status` "
+            "names "
+            "the active tuner"
         ),
-        "and only a single one keeps the order of records": (
-            "release rheostat's settings with `rheostat release`, stop it, delete the topic, and start it again; see "
-            f"{_REPAIR}"
+        "because only one partition keeps the order of records": (
+            f"run `rheostat release`, stop rheostat, delete the topic, and start rheostat again; see {_REPAIR}"
         ),
         "a transaction is open in it, or its leader does not answer": (
-            "wait for `transaction.timeout.ms` of the producer (one minute by default), and check that the brokers of "
-            "the topic are alive"
+            "wait one minute (the producer's `transaction.timeout.ms`), until Kafka aborts the open transaction, and repeat "
+            "the command. "
+            "Check that the brokers of the topic are alive"
         ),
         "topic TOPIC does not exist": "create rheostat's topics with `rheostat doctor --create`, or start `rheostat run`",
         "an earlier version of rheostat wrote this record: record version": (
@@ -69,7 +75,7 @@ CURES: Mapping[str, str] = MappingProxyType(
         "Not all records were written": (
             f"run `rheostat journal check`, and repeat the repair for the records that it names; see {_REPAIR}"
         ),
-        "TOPIC did not take the record: …: ERROR": (
+        "TOPIC did not accept the record: …: ERROR": (
             "check that at least `min.insync.replicas` replicas of the topic are in sync: `kafka-topics --describe --topic TOPIC`"
         ),
         "It is unknown whether a tuner runs: …": (
@@ -77,31 +83,50 @@ CURES: Mapping[str, str] = MappingProxyType(
         ),
         "group GROUP cannot be described": f"grant Describe on the group to the user of this process; {RIGHTS}",
         "The stream cannot start. …": (
-            "remove the cause that the message names; if it names none, look for Spark's own message in the log above it"
+            "correct the cause in the message. If the message names no cause, look for the message of Spark above it in the log"
         ),
         "The stream's Spark query was stopped from outside": (
             "start the stream again, unless an operator or a supervisor stopped it on purpose"
         ),
         "Nothing was changed, because …": (
             "use the version of rheostat that wrote the records; the [upgrade guide](../how-to/upgrade.md) says how to change "
-            "to a newer one"
+            "to a newer version"
         ),
         "and the topic was not read to its end": (
             "check that the leader of the topic is alive (`kafka-topics --describe --topic TOPIC`), and repeat the command"
         ),
         "TOPIC cannot be taken over: …: ERROR": (
-            "check that the brokers of the journal's topic are alive. The tuner tries again by itself"
+            "check that the brokers with the journal's topic are alive. The tuner tries again by itself"
         ),
-        "TOPIC did not take the record: ERROR": (
-            "nothing, if another tuner has taken over; otherwise `rheostat status` shows which tuners run"
+        "TOPIC did not accept the record: ERROR": (
+            "if another tuner has taken over, do nothing; `rheostat status` shows which tuners run"
         ),
         "Spark wrote FILE in its format": (
-            f"another version of Spark wrote the checkpoint: {REINSTALL}; or move the folder `stream.checkpoint_dir` away"
+            f"{REINSTALL}, because another version of Spark wrote the checkpoint. Or move the folder `stream.checkpoint_dir` to "
+            "another "
+            "place: without it, the stream begins with new records"
         ),
         "cannot describe the cluster at ADDRESS": (
             "check that the brokers at this address are alive and that `stream.sources` gives the right address and login"
         ),
         "Kafka's answer has no result for topic": "repeat the command; if it fails again, look at the log of the active controller",
         "missing right: … (Kafka refused to …)": f"grant the right to the user of the command; {RIGHTS}",
+        "Another rheostat process uses the checkpoint beside FILE": (
+            "stop the other process, or give each stream its own `stream.checkpoint_dir`"
+        ),
+        "cannot log in at BOOTSTRAP_SERVERS": (
+            "correct the cause after the colon, in the section `kafka` or in the `kafka` of an entry of `stream.sources`; "
+            "`rheostat "
+            "doctor` tests the login"
+        ),
+        "The file FILE cannot be written": (
+            "let the user of rheostat write into the folder that contains `stream.checkpoint_dir`, and free some space on its disk"
+        ),
+        "Kafka did not confirm in time whether topic TOPIC": (
+            "run `kafka-topics --describe --topic TOPIC`: if the new partitions are there, the change has succeeded. Otherwise "
+            "repeat the command"
+        ),
+        "missing right: Alter on Topic TOPIC": f"grant Alter on this topic to the user of the command; {RIGHTS}",
+        "no broker is alive": "start the brokers, and repeat the command: the controllers answer, but list no broker",
     }
 )

@@ -22,7 +22,7 @@ CURES: Mapping[str, str] = MappingProxyType(
         "no settings file is given": (
             "add `--config FILE`, or set the environment variable `RHEOSTAT_CONFIG` to the path of the file"
         ),
-        "Nothing was done: FORMER is now": (
+        "Nothing was done: OLD_NAME is now": (
             "use the new name at the end of the message; this version has renamed the option or command"
         ),
     }

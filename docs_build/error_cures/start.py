@@ -15,17 +15,15 @@ _ARTIFACTS = (
 CURES: Mapping[str, str] = MappingProxyType(
     {
         "No broker answers at BOOTSTRAP_SERVERS": (
-            "check `kafka.bootstrap_servers`, DNS and firewalls, and that the brokers run. `rheostat doctor` says how "
-            "far the connection came with each server; the processes of `rheostat run` wait for the brokers with "
-            "`--wait-for-cluster`"
+            "check `kafka.bootstrap_servers`, DNS and firewalls, and that the brokers run. `rheostat doctor` shows for each server "
+            "which step of the connection fails. With `--wait-for-cluster` a process waits until the brokers answer"
         ),
         "A bootstrap server answers, but:": (
-            "the bootstrap server sends the addresses in `advertised.listeners` of the brokers; this machine must be "
-            "able to resolve and reach each of them. Correct the listeners or the network; `rheostat doctor` tests each"
-            " address"
+            "correct `advertised.listeners` of the brokers, or DNS and firewalls. Clients connect to the addresses in "
+            "`advertised.listeners`, so this machine must resolve and reach each of them; `rheostat doctor` tests each address"
         ),
         "answers, but not with the Kafka protocol": (
-            "the port belongs to another service, or to a listener with TLS: correct the port, or set "
+            "correct the port, or, if the broker has a TLS listener on this port, set "
             "`kafka.security_protocol` to `SSL` or `SASL_SSL`"
         ),
         "SERVER cannot be reached": "check the host name, the port, the firewall, and that the broker runs",
@@ -34,13 +32,14 @@ CURES: Mapping[str, str] = MappingProxyType(
             "`nc -vz HOST PORT`"
         ),
         "could not prove that it knows the password": (
-            "the server is not the intended one, or stores another SCRAM password: check the address, and set the "
-            "password of the user again"
+            "check the address, and set the SCRAM password of the user again: the server is not the intended broker, or it stores "
+            "another password"
         ),
         "does not support kafka.sasl_mechanism": "set `kafka.sasl_mechanism` to a mechanism that the message lists",
         "on the first request, which happens if a server requires another client certificate": (
-            "the broker requires a client certificate (`ssl.client.auth=required`): set `kafka.ssl_certfile` and "
-            "`kafka.ssl_keyfile` to one that its truststore accepts"
+            "set `kafka.ssl_certfile` and `kafka.ssl_keyfile` to a certificate that the truststore of the broker accepts: the "
+            "broker "
+            "probably has `ssl.client.auth=required`"
         ),
         "refused the login of kafka.sasl_username": (
             "check the user name and the password (`RHEOSTAT_KAFKA__SASL_PASSWORD`), and that the user exists for this "
@@ -54,52 +53,63 @@ CURES: Mapping[str, str] = MappingProxyType(
         ),
         "the certificate of SERVER is not accepted": (
             "set `kafka.ssl_cafile` to the CA that signed the certificate of the broker. If the host name does not "
-            "match, use a name that is in the certificate"
+            "match, put a name from the certificate into `kafka.bootstrap_servers`"
         ),
         "the TLS handshake with SERVER failed": "use the port of the TLS listener, or a `kafka.security_protocol` without TLS",
         "the files in kafka.ssl_cafile": (
-            "the files must be PEM; the key must belong to the certificate, and its passphrase to the key"
+            "give PEM files, and a key that belongs to the certificate and has no passphrase"
         ),
-        "holds no token: expected lines such as": f"write one line for each token: role, name, token. To get a token, {TOKEN}",
+        "holds no token: expected lines such as": (
+            f"write a line for each user into the tokens file: a role, a name and a token. To get a token, {TOKEN}"
+        ),
         "expected a role, a name and a token": "write each line of the tokens file as `read NAME TOKEN` or `operate NAME TOKEN`",
         "the first word is the role": "begin the line with `read` or `operate`",
         "occurs twice: create another token": f"give each name a token of its own; {TOKEN}",
         "No Java on PATH": (
             "install a Java 17 or newer, or set `JAVA_HOME`. Check with `java -version` as the user that runs rheostat"
         ),
-        "No Java at …": "correct or unset `JAVA_HOME`; it names the folder that contains `bin/java`",
+        "No Java at …": "set `JAVA_HOME` to a folder that contains `bin/java`, or unset it to use the Java on `PATH`",
         "is too old, 17 or newer is needed": (
-            "install Java 17 or newer; if an older Java stays installed, set `JAVA_HOME` to the folder of the new one"
+            "install Java 17 or newer. If an older Java stays installed, set `JAVA_HOME` to the folder of the new Java"
         ),
         "Java at … does not run": (
-            "run `java -version` as the same user: the installation is incomplete, or made for another processor"
+            "install Java again: this installation is incomplete, or it is for another kind of processor. `java -version` "
+            "shows the error"
         ),
         "is not installed in this environment": REINSTALL,
         "The JVM artifacts could not be fetched": _ARTIFACTS,
         "A fetched JVM artifact differs from the digest": (
-            "the mirror or a proxy delivers another file. Compare the mirror with Maven Central; rheostat uses only "
-            "files with the recorded digest"
+            "compare the file on the mirror with the file on Maven Central: the mirror or a proxy delivers a different file, and "
+            "rheostat uses only files whose SHA-256 digest it knows"
         ),
-        "remove FOLDER and try again": "the cached files are damaged: delete the folder that the message names, and start again",
-        "The jar of TITLE cannot be written to FOLDER": (
+        "remove FOLDER and try again": (
+            "delete the folder in the message, and start again: files in this cache are damaged or missing"
+        ),
+        "The jar of PROGRAM cannot be written to FOLDER": (
             "make the folder writable for the user of rheostat, or set `RHEOSTAT_CACHE_DIR` to a folder that is"
         ),
-        "The sources of TITLE cannot be compiled": (
-            "install a JDK 17 or newer, not only a JRE, and let `JAVA_HOME` name it; if it still fails, report the "
-            "compiler's message"
+        "The sources of PROGRAM cannot be compiled": (
+            "install a JDK 17 or newer (a JRE is not enough), and set `JAVA_HOME` to its folder. If the compilation still "
+            "fails, report "
+            "the message of the compiler"
         ),
         "process cannot listen on": (
-            "find the process that uses the port with `ss -ltnp`, and stop it, or set another `collector.http.port`, "
-            "`stream.http.port` or `learn.http.port`"
+            "stop the process that uses the port (`ss -ltnp` shows it), or set `http.port` in the section that the message "
+            "names to "
+            "another port"
         ),
         "The tuner cannot listen on": (
-            "find the process that uses the port with `ss -ltnp`, and stop it, or set another `tuner.http.port`"
+            "stop the process that uses the port (`ss -ltnp` shows it), or set `tuner.http.port` to another port"
         ),
         "`rheostat learn` cannot load a library": (
-            "install rheostat again with all its packages. Until then `learn.enabled: false` stops the restarts"
+            "install rheostat again with all its packages. Until then, set `learn.enabled: false`, so that `rheostat run` does "
+            "not start "
+            "learn again and again"
         ),
         "The tuner cannot start: ERROR": (
-            "the message names the cause. A setting: `rheostat config check`; the cluster: `rheostat doctor`"
+            "correct the cause in the message. `rheostat config check` shows faults of the settings file, and `rheostat "
+            "doctor` shows "
+            "faults of the connection and missing rights"
         ),
         "The collector cannot start: ERROR": "the message names the file or the setting: correct it, and start the collector again",
         "collector.password_file PATH: its first line": "write the password into the first line of the file",
@@ -112,14 +122,14 @@ CURES: Mapping[str, str] = MappingProxyType(
         ),
         "FILE: cannot be read: …": "check the path and the permissions of the tokens file",
         "is also in the settings: create another token": f"use each token once; {TOKEN}",
-        "The compilation of TITLE took longer than": (
-            "the machine is overloaded or very slow: end other programs, and start again"
+        "The compilation of PROGRAM took longer than": (
+            "end other programs, and start again: the compilation normally takes a few seconds"
         ),
         "The tuner does not start: ERROR; see tuner.http": (
             "correct the file that the message names: `tuner.http.tokens_file`, `tls_certfile` or `tls_keyfile`"
         ),
         "has ended because its HTTP server ended": (
-            "start the process again (`rheostat run` does so by itself), and report the error that its log has above the message"
+            "start the process again; `rheostat run` does so by itself. Report the error that stands above this message in the log"
         ),
         "the second word is a name": "shorten the name in this line of the tokens file to 64 letters, without control characters",
         "the token of NAME …": f"replace the token in this line of the tokens file: {TOKEN}",
@@ -131,5 +141,19 @@ CURES: Mapping[str, str] = MappingProxyType(
         "reinstall pyspark": REINSTALL,
         "reinstall rheostat": REINSTALL,
         "reinstall it": REINSTALL,
+        "--kafka: expected one of …, found VERSION": (
+            "give `--kafka` one of the versions in the message, or leave the option out"
+        ),
+        "are the same Kafka cluster, with the id": (
+            "remove one of the two names from `clusters`, or correct its `kafka.bootstrap_servers`: both point to the same cluster"
+        ),
+        "The metrics cluster CLUSTER, which has all signals, does not answer": (
+            "check that the brokers of this cluster run and can be reached: `rheostat doctor`. The other clusters cannot be tuned "
+            "without it, because the signals of all clusters are stored there"
+        ),
+        "tuner.http.oidc needs further libraries": (
+            "install rheostat with its extra `oidc`, as [Install](../how-to/install.md) says, or remove the section "
+            "`tuner.http.oidc`"
+        ),
     }
 )

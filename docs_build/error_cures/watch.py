@@ -17,25 +17,29 @@ CURES: Mapping[str, str] = MappingProxyType(
             "correct the value that the message names with `kafka-configs`; it is a list of `PARTITION:BROKER`, or `*`"
         ),
         "The journal was not read to its end": (
-            "check that the leader of the journal's topic is alive, and repeat the command after a minute"
+            "check that the leader of the journal's partition is alive, wait a minute, and repeat the command"
         ),
         "The signals cannot be read: missing right": f"grant Read on the signals topic to the user of the command; {RIGHTS}",
         "The history cannot be read": (
             f"grant Read and Describe on the history topic to the user of the command, and check that its brokers are up; {DOCTOR}"
         ),
-        "The topic TOPIC does not exist yet": "start `rheostat run`; if it runs, its log says why the topic is not created",
+        "The topic TOPIC does not exist yet": (
+            "start `rheostat run`. If it already runs, its log shows why the collector could not create the topic"
+        ),
         "The cluster's settings cannot be read": "grant DescribeConfigs on the cluster to the user of the command",
         "The signals cannot be read: ERROR": f"check that the brokers of the signals topic are alive; {DOCTOR}",
-        "OPTION: expected …, found …": "give the option a value in the form that follows `expected`",
+        "OPTION: expected …, found …": "give the option a value in the form after the word `expected`",
         "give --json or --watch, not both": "remove `--json` or `--watch`",
         "give only one of --json, --watch and --raw": "keep one of the three options",
         "--wide: --json and --raw show": "remove `--wide`",
         "has an effect only with --watch": "add `--watch`, or remove `--duration`",
         "--controller: expected one of": "give one of the controllers that the message lists",
-        "--topics: expected at most 200000": "calculate with 200,000 topics, and multiply the time",
+        "--topics: expected at most 200000": "give `--topics 200000`, and multiply the time in the answer",
         "A tuner that manages mutation quotas is active": "run `rheostat pause`, calibrate, and run `rheostat resume`",
-        "Another calibration is running now": "wait until it has ended, or ask the operator that the message names",
-        "Another `rheostat quotas measure` is running now": "wait until it has ended, or end it with Ctrl-C",
+        "Another calibration is running now": (
+            "wait until the other calibration has ended, or ask the operator in the parentheses to end it"
+        ),
+        "Another `rheostat quotas measure` is running now": "wait until the other command has ended, or end it with Ctrl-C",
         "No JMX agent of the active controller answers": (
             "name all controllers in `collector.endpoints`, and check their agents with `rheostat doctor`"
         ),
@@ -44,16 +48,30 @@ CURES: Mapping[str, str] = MappingProxyType(
         "The cluster is not quiet": (
             "wait until no partition moves and all replicas are in sync (`rheostat status`), and repeat the command"
         ),
-        "The controller is busy without the calibration": "repeat it at a quieter time, or give a higher `--latency-max`",
+        "The controller is busy without the calibration": (
+            "repeat the command at a time with less load, or give a higher `--latency-max`"
+        ),
         "The calibration cannot delete its topics": f"set delete.topic.enable=true on the controllers, or grant Delete on the "
         f"topics of a calibration; {RIGHTS}. If the message names a topic that is left, delete it",
         "The first topic of the calibration cannot be created": f"grant Create on the topics of a calibration; {RIGHTS}",
         "The latency of the controller cannot be measured": f"grant AlterConfigs on the topics of a calibration; {RIGHTS}",
         "The metering quota cannot be set": f"grant AlterConfigs on the cluster; {RIGHTS}",
-        "The partition limits (section limits) leave room": "delete topics that are not needed, or raise the limits",
+        "The partition limits (section limits) leave room": (
+            "delete topics that you no longer need, or raise the keys in the settings section `limits`"
+        ),
         "The quota of ENTITY, RATE partitions/s, would limit": (
-            "give the client id `rheostat-calibrate` a quota of 1e9 for the time of the calibration, or remove the quota"
+            "during the calibration, give the client id `rheostat-calibrate` a `controller_mutation_rate` of 1e9, or remove "
+            "the quota in "
+            "the message"
         ),
         "missing right: Read on Topic TOPIC": f"grant Read on this topic to the user of the command; {RIGHTS}",
+        "--principal is for --print-acls": "add `--print-acls`, or remove `--principal`",
+        "--print-acls prints commands and checks nothing": "remove `--json`, `--fetch` and `--create`, or remove `--print-acls`",
+        "--for: expected at most": "give `--for` a shorter time. Nothing was changed",
+        "give --json or --clear, not both": "remove `--json` or `--clear`",
+        "--partitions-max: expected at least": (
+            "give `--partitions-max` at least the number in the message, or give a smaller `--partitions`"
+        ),
+        "--replication: FACTOR replicas need FACTOR brokers": "give `--replication` at most the number of brokers that are alive",
     }
 )

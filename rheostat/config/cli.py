@@ -25,7 +25,7 @@ app = typer.Typer(cls=PlainGroup, help="Checks, shows and explains the settings.
 def check(config: Config) -> None:
     """Checks the settings file.
 
-    Exit code 2: the file has faults, and each is printed.
+    Exit code 2: the file has faults. The command prints each of them.
     """
     from rheostat.config.settings import load_file
 
@@ -73,8 +73,8 @@ def export(
 ) -> None:
     """Writes dashboards, alert rules, settings of monitoring and collectors, systemd units, Kubernetes files and ACL commands.
 
-    The ACL commands have the names and addresses of the settings file; without one, those of the shipped example. Files
-    that you have changed are kept. Exit code 1: this version has other content for such a file.
+    The ACL commands contain the names and addresses of the settings file; without --config, of the shipped example. Files that
+    you have changed are kept. Exit code 1: this version has new content for a file that you have changed.
     """
     from rheostat.config.export import files_to_export
     from rheostat.config.resources import conf_file

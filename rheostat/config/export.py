@@ -139,8 +139,8 @@ def export(
             _write(folder / file.path, file.content, is_executable=file.is_executable)
         except OSError as error:
             raise CommandError(
-                f"{folder / file.path} cannot be written ({error.strerror or error}); {len(report.written)} files before it were. "
-                "Correct this, and run the command again."
+                f"{folder / file.path} cannot be written ({error.strerror or error}); {len(report.written)} other files have been "
+                "written. Correct the cause, and run the command again."
             ) from error
         report.written.append(str(file.path))
     _write_list(folder / list_file, {path: known[-1:] for path, known in digests.items()})
@@ -182,8 +182,8 @@ def _read_list(path: Path) -> dict[str, list[str]]:
         raise BadInputError(f"{folder} cannot be read ({error.strerror or error}): name another folder.") from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise BadInputError(
-            f"{path} is not a list of exported files, so it is not known which files were changed: remove it, and use --force "
-            "if the files may be overwritten."
+            f"{path} is damaged: it should be the list of exported files. Remove it, and use --force if the exported files may be "
+            "overwritten."
         ) from error
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from enum import Enum
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
@@ -15,11 +16,12 @@ from streaming.shared.unit_settings import UnitHint
 _HEAD = """# Configuration
 
 This page is for operators who write the settings file. After reading it, you know the meaning, the type and the default of
-each key. `rheostat config reference` generates the page from the settings in the code.
+each key. The [glossary](glossary.md) explains words such as signal, ceiling and headroom. `rheostat config reference` prints this
+page.
 
 The settings are in one YAML file, which you name with `--config`. An environment variable overrides a key of the file: for
-`tuner.dry_run` it is `RHEOSTAT_TUNER__DRY_RUN`. If the file has an unknown key, a wrong type or a repeated key, each command prints
-the line and ends with exit code 2.
+`tuner.dry_run` the variable is `RHEOSTAT_TUNER__DRY_RUN`. If the file has an unknown key, a wrong type or a repeated key, each
+command prints the line and ends with exit code 2.
 
 Values of the types rate, time and size may have a unit, in the file and in the environment:
 
@@ -33,13 +35,15 @@ Values of the types rate, time and size may have a unit, in the file and in the 
 `rate_bytes_per_s_max: 50_000_000` is `50MB/s`, `window_s: 30` is `30s`, and `driver_memory_mb: 2048` is `2GiB`. rheostat refuses a
 rate between 0 and 1000 without a unit, because `50` probably means 50 MB/s. Write `50B/s` if you mean 50 bytes/s.
 
+In the tables below, an arrow (→) in a type stands for a YAML mapping. The default `none` means that the key has no value.
+
 Other environment variables:
 
 | variable | value |
 |---|---|
-| `RHEOSTAT_CACHE_DIR` | folder of the JVM artifacts |
-| `RHEOSTAT_STATE_DIR` | folder with the addresses of a running lab and of the tuner, and with notes of the stream |
-| `RHEOSTAT_CHOSEN_CLUSTER` | the cluster of a command, like `--cluster` |
+| `RHEOSTAT_CACHE_DIR` | folder for the downloaded JVM artifacts |
+| `RHEOSTAT_STATE_DIR` | folder in which rheostat stores the addresses of a running lab and of the tuner, and notes of the stream |
+| `RHEOSTAT_CHOSEN_CLUSTER` | the cluster on which a command acts, like the option `--cluster` |
 | `RHEOSTAT_IVY_SETTINGS` | an Ivy settings file, to download the JVM artifacts from a mirror of Maven Central |
 | `JAVA_HOME` | folder of the Java installation |
 """
@@ -86,7 +90,9 @@ def _units(metadata: Iterable[Any]) -> str | None:
 
 def _value(default: Any) -> str:
     """Returns a default as it is written in YAML."""
-    return f"[{', '.join(map(str, default))}]" if isinstance(default, tuple) else str(default)
+    if isinstance(default, tuple):
+        return f"[{', '.join(map(str, default))}]"
+    return str(default).lower() if isinstance(default, bool) else str(default)
 
 
 def _kind(annotation: Any) -> str:
@@ -105,7 +111,11 @@ def _kind(annotation: Any) -> str:
     if get_origin(annotation) is dict:
         key, value = get_args(annotation)
         return f"{_kind(key)} → {_kind(value)}"
+    if isinstance(annotation, type) and issubclass(annotation, Enum):
+        return ", ".join(str(member.value) for member in annotation)
     names = {
+        "AwareDatetime": "date and time",
+        "BrokerCapacity": "capacity",
         "str": "text",
         "SecretStr": "text",
         "Path": "path",

@@ -75,7 +75,7 @@ class TopicSettings(BaseModel):
     prefix: str = Field(
         default="rheostat",
         pattern=r"^[A-Za-z0-9._-]{1,200}$",
-        description="prefix of the names of rheostat's topics: <prefix>.metrics, <prefix>.signals, <prefix>.rejects, "
+        description="first part of the names of rheostat's topics: <prefix>.metrics, <prefix>.signals, <prefix>.rejects, "
         "<prefix>.history, <prefix>.profiles, <prefix>.journal, <prefix>.orders, <prefix>.inputs",
     )
 
@@ -87,25 +87,28 @@ class LogSettings(BaseModel):
 
     level: LogLevel = Field(
         default="info",
-        description="lowest level of the lines that are logged: debug, info, warning or error; debug also shows warnings of the "
-        "Kafka client; SIGHUP applies it to all processes",
+        description="the processes log lines of this level and of higher levels: debug, info, warning, error; debug also shows "
+        "warnings of "
+        "the Kafka client. A change takes effect with SIGHUP",
     )
 
 
 class Settings(BaseModel):
-    """The whole file."""
+    """Keys at the top level of the file."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     cluster: str = Field(
         pattern=NAME_PATTERN,
-        description="a name for the cluster, which is in every record key, metric and log line; required",
+        description="a name for the cluster; rheostat writes it into every record key, metric and log line",
     )
     kafka: KafkaSettings = Field(description="how to reach the cluster")
     clusters: dict[str, ClusterSettings] = Field(
         default_factory=dict,
-        description="several clusters: for each one, its own keys in the sections kafka, collector, limits and tuner. "
-        "`cluster` and `kafka` are then the name and the connection of the metrics cluster",
+        description="the clusters, if rheostat watches several: name → the keys of this cluster in the sections kafka, collector, "
+        "limits and tuner. `cluster` and `kafka` are then name and connection of the metrics cluster, which has rheostat's "
+        "topics of "
+        "samples, signals and history",
     )
     topics: TopicSettings = Field(default_factory=TopicSettings, description="rheostat's own topics")
     collector: CollectorSettings = Field(default_factory=CollectorSettings, description="what is measured, how often")
@@ -122,7 +125,7 @@ class Settings(BaseModel):
         if 2 * self.collector.interval_s > self.stream.window_s:
             raise ValueError(
                 f"collector.interval_s ({self.collector.interval_s:g}) is more than half of stream.window_s"
-                f" ({self.stream.window_s}): a rate is measured between two scrapes inside one window"
+                f" ({self.stream.window_s}): each window needs two scrapes, because a rate is measured between them"
             )
         connections = [("kafka", self.kafka)]
         connections += [(f"stream.sources[{i}].kafka", s.kafka) for i, s in enumerate(self.stream.sources) if s.kafka]
@@ -208,7 +211,9 @@ def choose_cluster(settings: Settings, name: str | None, file: str) -> Settings:
     if name is None and len(names) > 1:
         raise BadInputError(f"{file} has several clusters: choose one of them with --cluster: {', '.join(names)}")
     if name is not None and name not in names:
-        raise BadInputError(f"--cluster {name}: {file} has no cluster of this name; it has {', '.join(names)}")
+        raise BadInputError(
+            f"--cluster {name}: {file} has no cluster of this name; its clusters are {', '.join(names)}"
+        )
     return settings.for_cluster(name or names[0]) if settings.clusters else settings
 
 
@@ -284,7 +289,7 @@ def _from_environment(
 
 def _known_cluster(name: str | None, source: str, cluster_names: Sequence[str]) -> str:
     if name is None:
-        known = f"it has {', '.join(cluster_names)}" if cluster_names else "it has no `clusters`"
+        known = f"its clusters are {', '.join(cluster_names)}" if cluster_names else "it has no `clusters`"
         raise BadInputError(f"{source}: the file has no cluster of this name; {known}")
     return name
 

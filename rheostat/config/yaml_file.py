@@ -121,7 +121,7 @@ class YamlFile:
         """
         if any(outer is node for outer in around):
             raise BadInputError(
-                f"{self.name}:{self.line_of(at) or 1}: {dotted(at)}: the alias stands inside its own value"
+                f"{self.name}:{self.line_of(at) or 1}: {dotted(at)}: the alias refers to a value that contains the alias"
             )
         around = (*around, node)
         if isinstance(node, yaml.MappingNode):

@@ -97,7 +97,8 @@ def _start_tls(plain: socket.socket, kafka: KafkaSettings, server: str, until_s:
         reason = getattr(error, "reason", None) or error.strerror or str(error)
         raise ProbeFailed(
             ProbeOutcome.TLS,
-            f"the TLS handshake with {server} failed ({reason}): it has no TLS on this port, or no common TLS version",
+            f"the TLS handshake with {server} failed ({reason}): the server has no TLS on this port, or no TLS version that "
+            "rheostat supports",
         ) from error
 
 

@@ -23,7 +23,7 @@ def demo(
     ] = None,
     film: Annotated[
         Path | None,
-        typer.Option("--film", metavar="FILE", help="draw the same as a film of 20 s, as an SVG that needs no script"),
+        typer.Option("--film", metavar="FILE", help="draw the same as an animation of 20 s, as an SVG without scripts"),
     ] = None,
     kafka: Kafka = None,
 ) -> None:

@@ -72,8 +72,8 @@ def agents(settings: Settings, brokers: dict[int, str]) -> Iterator[Finding]:
             "JMX agents",
             FindingVerdict.ADVICE,
             f"none configured for brokers {', '.join(map(str, without_agent))}",
-            "set collector.jmx_port or collector.endpoints: without agents latency and throttled bytes are not known, and the "
-            "throttle of a stalled move is raised only if it is too low for new writes",
+            "set collector.jmx_port or collector.endpoints: without agents rheostat knows neither latencies nor "
+            "throttled bytes, and raises the throttle of a stalled move only if the throttle is too low for new writes",
         )
 
 

@@ -21,14 +21,14 @@ def doctor(
         bool,
         typer.Option(
             "--create",
-            help="create rheostat's topics if they are missing, and test rights whose test makes Kafka create a topic",
+            help="create rheostat's missing topics, and also test the rights that only the creation of a topic can test",
         ),
     ] = False,
     print_acls: Annotated[
         bool,
         typer.Option(
             "--print-acls",
-            help="only print the kafka-acls commands that grant the rights of each process, as a shell script",
+            help="check nothing; print a shell script of kafka-acls commands that grant each process its rights",
         ),
     ] = False,
     principals: Annotated[
@@ -36,12 +36,16 @@ def doctor(
         typer.Option(
             "--principal",
             metavar="[ROLE=]USER",
-            help="with --print-acls: the user of a role, such as collect=User:alice, or of all other roles, such as User:bob; "
+            help="with --print-acls: the principal of one role, such as collect=User:alice, or of all other roles, such as "
+            "User:bob; "
             "default: User:rheostat-ROLE",
         ),
     ] = None,
 ) -> None:
-    """Checks Java, artifacts, reachability and rights, and says how to solve each problem. Changes nothing by default."""
+    """Checks Java, the JVM artifacts, the connections and the rights, and explains how to solve each problem.
+
+    By default the command changes nothing.
+    """
     from rheostat.config.settings import load_settings
     from rheostat.console.logs import set_up_logs
     from rheostat.console.rich_console import console_for

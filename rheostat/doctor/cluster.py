@@ -68,7 +68,9 @@ def connection(kafka: KafkaSettings, check: str, key: str) -> list[Finding]:
     ]
 
 
-_ONE_HOST = "Without this right rheostat works on one host; on two hosts, both would do the same work"
+_ONE_HOST = (
+    "Without this right rheostat works on one host. On two hosts, the processes of both hosts would do the same work"
+)
 
 
 def rights(client: ReassignmentClient, brokers: list[int], settings: Settings, *, create: bool) -> Iterator[Finding]:
@@ -116,17 +118,20 @@ def rights(client: ReassignmentClient, brokers: list[int], settings: Settings, *
         _RightTest(f"Read on Group {lease}", "take part in the lease", lambda: client.may_join(lease), groups),
         _RightTest(
             f"Write on TransactionalId {lease}",
-            "write the journal alone",
+            "write the journal as the only tuner",
             lambda: client.may_transact(lease),
             transactions,
         ),
     ]
     if settings.tuner.reassign.enabled:
-        plans = "carry out plans of reassignments (tuner.reassign.enabled)"
+        plans = "execute reassignment plans (tuner.reassign.enabled)"
         writes += [
             _RightTest("Alter on Cluster", plans, client.may_alter),
             _RightTest(
-                f"Describe on Group {lease}", "see who carries out plans", lambda: client.may_describe(lease), groups
+                f"Describe on Group {lease}",
+                "see which tuner executes plans",
+                lambda: client.may_describe(lease),
+                groups,
             ),
         ]
     elif settings.tuner.leadership == "act":
@@ -184,7 +189,7 @@ def _not_tested(test: _RightTest) -> Finding:
     return Finding(
         f"right: {test.right}",
         FindingVerdict.ADVICE,
-        f"not tested, because the test would let Kafka create its topic {test.creates}",
+        f"not tested, because the test would make Kafka create the topic {test.creates}",
         "nothing is needed; `rheostat doctor --create` tests this right as well",
     )
 
@@ -298,7 +303,7 @@ def names_on_record(settings: Settings, brokers: list[int]) -> Iterator[Finding]
             "cluster name",
             FindingVerdict.FAILED,
             f"the journal cannot be read: {error}",
-            "see the findings about own topics and their rights, and the brokers' logs",
+            "see the findings about rheostat's topics and rights, and the brokers' logs",
         )
         return
     if recorded.blocked is not None:
@@ -356,7 +361,8 @@ def quota_window(client: ClusterClient, brokers: list[int]) -> Iterator[Finding]
             "quota window",
             FindingVerdict.ADVICE,
             f"{key} is at its default of 11 on brokers {', '.join(map(str, at_default))}",
-            f"set {key}=3 in the brokers' files and restart them: replication then follows a new throttle sooner. Measured on "
+            f"set {key}=3 in the brokers' files and restart the brokers: replication then follows a new throttle sooner. "
+            "Measured on "
             "Kafka 4.2: after 5 → 20 MB/s the peak falls from 8 × to 1.9 × the new rate; after 20 → 5 MB/s replication "
             "pauses for 2.4 s instead of 8 to 10 s",
         )

@@ -122,7 +122,7 @@ class ResizeRun:
                     return ResizeOutcome(
                         value,
                         changed=True,
-                        why=f"{_moving_text(sample)}. The value stays at {value}, which did no harm",
+                        why=f"{_moving_text(sample)}. The value stays at {value}, with which no follower has fallen behind",
                     )
             self._clock.wait(0.0)  # Raises KeyboardInterrupt if Ctrl-C was pressed during the last sample.
         except BaseException as error:
@@ -191,7 +191,9 @@ class ResizeRun:
                     f"  watched for {span_text(printed_s - began_s)} of {span_text(self._observe_s)}: {_state_text(sample)}."
                 )
         if samples:
-            self._notify(f"  no harm after {span_text(self._observe_s)}: {_state_text(samples[-1])}.")
+            self._notify(
+                f"  no follower has fallen behind after {span_text(self._observe_s)}: {_state_text(samples[-1])}."
+            )
         return None
 
     def _try_sample(self) -> FollowerSample | None:

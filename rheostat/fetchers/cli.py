@@ -21,12 +21,15 @@ class LoadUnit(StrEnum):
 def fetchers(
     config: Config,
     by: Annotated[
-        LoadUnit, typer.Option("--by", help="how to measure a thread's load: bytes/s written, or partitions")
+        LoadUnit,
+        typer.Option(
+            "--by", help="measure a thread's load by the bytes/s that clients write, or by the number of partitions"
+        ),
     ] = LoadUnit.WRITES,
     measure_s: MeasureFor = MEASURE_FOR_S,
     thread_rate: Annotated[
         float | None,
-        rate_option("the highest rate of one thread, if known", "--thread-rate"),
+        rate_option("the highest rate at which one thread can copy, if you know it", "--thread-rate"),
     ] = None,
     plot: Annotated[
         Path | None,
@@ -35,7 +38,8 @@ def fetchers(
     apply: Annotated[
         bool,
         typer.Option(
-            "--apply", help="change the setting in steps, and restore it if followers fall behind after a step"
+            "--apply",
+            help="change num.replica.fetchers in steps, and restore the old value if followers fall behind after a step",
         ),
     ] = False,
     value: Annotated[
@@ -57,9 +61,10 @@ def fetchers(
     duration_s: Annotated[float | None, time_option("end --watch after this time", "--duration", zero=True)] = None,
     as_json: Json = False,
 ) -> None:
-    """Shows the load of fetcher threads and the best num.replica.fetchers.
+    """Shows the load of the replica fetcher threads, and the best num.replica.fetchers.
 
-    With --watch, --json prints one object in each line. Exit code 1, without --watch: another value is clearly better.
+    With --watch, --json prints one object in each line. Exit code 1, without --watch: another value is clearly better
+    than the present one.
     """
     from rheostat.console.logs import set_up_logs
     from rheostat.fetchers.approval import OBSERVE_S, FetcherChange
@@ -116,4 +121,6 @@ def _check_watch(by: LoadUnit, measure_s: float, *, apply: bool, has_plot: bool)
     if given:
         raise BadInputError(f"{given[0]}: not possible with --watch: leave one of the two out")
     if measure_s == 0:
-        raise BadInputError("--measure-for 0: --watch measures the logs: give a time such as 10s, or leave it out")
+        raise BadInputError(
+            "--measure-for 0: --watch measures write rates from the logs: give a time such as 10s, or leave it out"
+        )

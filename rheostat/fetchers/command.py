@@ -122,7 +122,9 @@ def _read_report(
     notes: tuple[str, ...] = ()
     by_writes = any(rates.values())
     if not by_partitions and not by_writes:
-        notes = ("Nothing was written while the logs were watched: threads are compared by partitions.",)
+        notes = (
+            "No client wrote while this command watched the logs, so it compares the threads by their partitions.",
+        )
         thread_bytes_per_s_max = None
     partitions = [
         FetchedPartition(

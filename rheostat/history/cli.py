@@ -15,7 +15,7 @@ def history(
     since_s: Annotated[
         float,
         time_option(
-            "show the periods of the last TIME, such as 6h or 7d; the topic keeps 35 days",
+            "show the last TIME of the history, such as 6h or 7d; the history topic keeps 35 days",
             "--since",
             shown_default="1d",
         ),
@@ -26,10 +26,10 @@ def history(
     ] = None,
     as_json: Json = False,
     plot: Annotated[
-        Path | None, typer.Option("--plot", metavar="FILE", help="also draw the periods of the busiest brokers")
+        Path | None, typer.Option("--plot", metavar="FILE", help="also draw the history of the busiest brokers")
     ] = None,
 ) -> None:
-    """Shows what each broker carried in the last days: clients, replication, latency, moves and lag.
+    """Shows the load of each broker in the last days: traffic of clients and replication, latency, moves and lag.
 
     The stream writes the history every ten minutes. Exit code 1: there is no history for this time.
     """

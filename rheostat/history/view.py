@@ -72,8 +72,8 @@ def notes(report: HistoryReport) -> list[str]:
     missing = report.expected_periods - report.periods_in_time
     if missing > 1:  # One period may not be written yet.
         lines.append(
-            f"The history has {report.periods_in_time} of {report.expected_periods} periods of ten minutes; in the others there "
-            "were no signals, or the topic does not keep them any more."
+            f"The history has {report.periods_in_time} of {report.expected_periods} periods of ten minutes; for the other "
+            "periods there were no signals, or the topic no longer keeps them."
         )
     return lines
 

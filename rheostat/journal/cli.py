@@ -15,7 +15,7 @@ app = typer.Typer(
 
 @app.command("check", **with_example("rheostat journal check"))
 def check(config: Config) -> None:
-    """Lists the unreadable records with their position, reason and effect.
+    """Lists the unreadable records of the journal, with their position, the reason and the effect.
 
     Exit code 1: an unreadable record is in force, because no later record has replaced it.
     """
@@ -28,7 +28,7 @@ def check(config: Config) -> None:
 
 @app.command("repair", **with_example("rheostat journal repair"))
 def repair(config: Config, yes: Yes = False) -> None:
-    """Replaces the unreadable records, after a confirmation. It never replaces the records of an active tuner."""
+    """Replaces the unreadable records of the journal after a confirmation, but no record of an active tuner."""
     from rheostat.console.logs import set_up_logs
     from rheostat.journal.command import repair as run_repair
 

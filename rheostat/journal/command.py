@@ -61,7 +61,7 @@ def repair(config: Path, *, yes: bool) -> int:
     active = active_tuner(read_tuners(settings, round(time.time() * 1000)))
     to_write, postponed = _split(plan_repair(scan), settings.cluster, is_tuner_active=active is not None)
     for record in postponed:
-        tell(f"Not now: {record.text}.")
+        tell(f"Not repaired now: {record.text}.")
     if postponed and active is not None:
         tell(
             f"A tuner is active ({active.holder}): it knows what it manages, and writes these records again with its next change. "

@@ -170,7 +170,7 @@ def _home(ivy_xml: Path) -> Path:
 
 def _check(home: Path, digests: Mapping[str, str]) -> None:
     if difference := mismatch(home, digests):
-        raise SetupError(f"{difference}: remove {home} and try again; rheostat then fetches it again.")
+        raise SetupError(f"{difference}: remove {home} and try again; rheostat then downloads the files again.")
 
 
 @contextmanager

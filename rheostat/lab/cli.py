@@ -23,7 +23,7 @@ def up(
     ] = "lab",
     kafka: Kafka = None,
 ) -> None:
-    """Starts a lab, which runs until `rheostat lab down`."""
+    """Starts a lab, a Kafka cluster on this machine that runs until `rheostat lab down`."""
     from rheostat.lab import keeper
 
     if controllers not in (1, 3):

@@ -42,7 +42,7 @@ def limits(
     overrides: LimitOverrides,
     as_json: Json = False,
 ) -> None:
-    """Shows the partitions of each broker and the cluster with their limits (KIP-578).
+    """Shows how many partitions each broker and the cluster have, and their limits (KIP-578).
 
     Exit code 1: a limit is reached.
     """
@@ -79,7 +79,7 @@ def place(
 ) -> None:
     """Places the partitions of a new topic, or further partitions of an existing topic, within the limits.
 
-    Prints the JSON of kafka-reassign-partitions. Exit code 1: POLICY_VIOLATION, the partitions do not fit within the limits.
+    Prints the JSON of kafka-reassign-partitions. Exit code 1: the partitions do not fit (POLICY_VIOLATION).
     """
     from rheostat.console.logs import set_up_logs
     from rheostat.limits.command import run_place
@@ -102,7 +102,7 @@ def create(
 ) -> None:
     """Creates a new topic within the limits.
 
-    Exit code 1: POLICY_VIOLATION, and the topic is not created.
+    Exit code 1: the topic would exceed a limit (POLICY_VIOLATION), and is not created.
     """
     from rheostat.console.logs import set_up_logs
     from rheostat.limits.create import NewTopic, run_create
@@ -129,7 +129,7 @@ def grow(
 ) -> None:
     """Adds partitions to an existing topic within the limits.
 
-    Kafka cannot remove partitions. Exit code 1: POLICY_VIOLATION, and nothing is changed.
+    Kafka cannot remove partitions again. Exit code 1: the partitions would exceed a limit (POLICY_VIOLATION); nothing is changed.
     """
     from rheostat.console.logs import set_up_logs
     from rheostat.limits.grow import run_grow

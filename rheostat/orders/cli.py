@@ -24,7 +24,7 @@ def pause(config: Config) -> None:
 
 
 def resume(config: Config) -> None:
-    """Ends a pause or a release. The tuner also manages again the throttles and quotas that another tool has changed."""
+    """Ends a pause or a release. The tuner also takes back the throttles and quotas that another tool has changed."""
     _order(config, "resume", "Resumed.")
 
 
@@ -43,7 +43,7 @@ def override(
     ] = False,
     yes: Yes = False,
 ) -> None:
-    """Sets a fixed throttle on one broker for some time. Asks for a confirmation if that raises a throttle."""
+    """Sets a fixed throttle on one broker for some time. Asks for a confirmation if this raises a throttle."""
     from rheostat.config.settings import load_settings
     from rheostat.console.confirm import confirm
     from rheostat.errors import BadInputError
@@ -88,7 +88,7 @@ def release(
         bool,
         typer.Option(
             "--purge",
-            help="then delete rheostat's topics and consumer groups from the cluster; all processes of rheostat must be stopped",
+            help="afterwards, delete rheostat's topics and consumer groups from the cluster; stop all processes of rheostat first",
         ),
     ] = False,
 ) -> None:

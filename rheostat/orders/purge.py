@@ -73,7 +73,7 @@ def find_scope(settings: Settings) -> PurgeScope:
 def purge_summary(settings: Settings, scope: PurgeScope) -> list[str]:
     """Returns the lines that the operator confirms."""
     lines = [
-        f"After the release this deletes from the Kafka cluster, and it cannot be undone: {', '.join(scope.topics)}"
+        f"After the release, this command deletes from the Kafka cluster, which cannot be undone: {', '.join(scope.topics)}"
     ]
     measurements = set(settings.topic_names().of_measurements)
     has_all = not settings.has_own_metrics_cluster and not measurements.isdisjoint(scope.topics)

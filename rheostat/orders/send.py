@@ -343,7 +343,7 @@ def release_all(settings: Settings, orders: Orders, timeout_s: float = RELEASED_
     recorded = read_orders(settings)
     if recorded.memory.orders_at_ms < orders.at_ms:
         raise NotAcknowledgedError(
-            f"The release is recorded, and it is unknown which settings are restored. {why_not_acknowledged(settings)}"
+            f"The release is recorded, but it is unknown which settings are restored yet. {why_not_acknowledged(settings)}"
         )
     return _remaining_lines(recorded)
 

@@ -17,7 +17,7 @@ class _PlanGroup(GroupWithoutDefault):
 
 app = typer.Typer(
     cls=_PlanGroup,
-    help="Prepares a reassignment: estimates how long it takes, or generates a plan that copies little. Nothing is started.",
+    help="Prepares a reassignment: estimates how long it takes, or generates a plan that copies few bytes. Starts nothing.",
     no_args_is_help=True,
 )
 app.command(**with_example("rheostat plan estimate plan.json --throttle 50MB/s"))(estimate)

@@ -43,8 +43,8 @@ def quotas(
         float | None,
         number_option(
             parse_per_s,
-            "show which tenants a total of this many partitions/s would hold back; default while no quota limits a tenant: the "
-            "total of the last calibration, or an estimate",
+            "show which tenants a total rate of this many partitions/s would hold back; default, if no quota limits a tenant: the "
+            "total rate of the last calibration, or an estimate",
             "NUMBER",
             "--total",
         ),
@@ -83,7 +83,7 @@ def explain(
     sample_length_s: SampleLength = 1.0,
     as_json: Json = False,
 ) -> None:
-    """Explains a burst under a quota: tokens and throttle time, compared with a quota that limits a mean rate."""
+    """Explains what a quota does to a burst: tokens and throttle time, compared with a quota that limits a mean rate."""
     from rheostat.quotas.explain import BurstExample, run_explain
     from tuner.core.token_bucket import MutationQuota
 
@@ -114,23 +114,29 @@ def plan(
     controller: Annotated[
         str,
         typer.Option(
-            "--controller", metavar="KIND", help="kind of controller whose built-in times to assume: kraft or zookeeper"
+            "--controller", metavar="KIND", help="use the built-in times of this kind of controller: kraft or zookeeper"
         ),
     ] = "kraft",
     time_per_topic_s: Annotated[
         float | None,
         time_option(
-            "controller time per topic, such as 12ms, instead of the built-in time", "--time-per-topic", zero=True
+            "time that the controller needs for one topic, such as 12ms; replaces the built-in time",
+            "--time-per-topic",
+            zero=True,
         ),
     ] = None,
     time_per_partition_s: Annotated[
         float | None,
-        time_option("controller time per partition, instead of the built-in time", "--time-per-partition", zero=True),
+        time_option(
+            "time that the controller needs for one partition; replaces the built-in time",
+            "--time-per-partition",
+            zero=True,
+        ),
     ] = None,
     max_wait: Annotated[
         float | None,
         time_option(
-            "longest time that other requests may wait; the answer names the highest quota that keeps it", "--max-wait"
+            "longest time that other requests may wait; the command computes the highest quota for it", "--max-wait"
         ),
     ] = None,
     as_json: Json = False,
@@ -172,7 +178,7 @@ def calibrate(
             "--partitions-max",
             min=1,
             metavar="N",
-            help="highest number of partitions that the calibration has at the same time",
+            help="highest number of partitions that the calibration's topics have at the same time",
         ),
     ] = 1_000,
     partitions: Annotated[
@@ -196,7 +202,7 @@ def calibrate(
         ),
     ] = None,
     tenants: Annotated[
-        int, typer.Option("--tenants", min=1, metavar="N", help="tenants among which the total is divided")
+        int, typer.Option("--tenants", min=1, metavar="N", help="number of tenants that share the total rate")
     ] = 10,
     clear: Annotated[
         bool, typer.Option("--clear", help="only delete the topics that a killed calibration has left behind")
@@ -206,8 +212,8 @@ def calibrate(
 ) -> None:
     """Measures how many partitions/s the controller can create, add and delete, and proposes a quota.
 
-    Creates topics of its own at rising rates until the objective is exceeded, and deletes them. Exit code 1: no proposal, or topics
-    are left.
+    Creates topics of its own at rising rates until the controller no longer meets its objective, and deletes them. Exit code 1:
+    there is no proposal, or topics could not be deleted.
     """
     from rheostat.console.logs import set_up_logs
     from rheostat.quotas.calibrate.calibration_options import CalibrationOptions
@@ -241,8 +247,9 @@ def measure(
 ) -> None:
     """Shows what each tenant creates and deletes, on a cluster without mutation quotas.
 
-    Kafka counts only tenants that have a quota. So the command sets a quota that limits no tenant, and removes it at the end. It
-    sets none if a mutation quota exists. Exit code 1: the quota could not be removed.
+    Kafka counts only tenants that have a quota. So the command sets a quota that limits no tenant, and removes it at the end. If a
+    mutation quota exists already, the command sets none, and shows the tenants that have a quota. Exit code 1: the quota could
+    not be removed.
     """
     from rheostat.console.logs import set_up_logs
     from rheostat.quotas.measure.command import run_clear, run_measure

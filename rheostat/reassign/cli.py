@@ -62,16 +62,22 @@ def start(
     measure_s: MeasureFor = MEASURE_FOR_S,
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", help="show the steps, the shortest time and each check that fails; start nothing"),
+        typer.Option(
+            "--dry-run", help="show the steps, the shortest possible time and each check that fails; start nothing"
+        ),
     ] = False,
     detach: Annotated[bool, typer.Option("--detach", help="record the plan for the tuner, and return at once")] = False,
     standalone: Annotated[
-        bool, typer.Option("--standalone", help="run the whole service in this command until the plan has ended")
+        bool,
+        typer.Option(
+            "--standalone",
+            help="run all processes of rheostat in this command until the plan has ended; for a cluster without a running tuner",
+        ),
     ] = False,
     throttle: Annotated[
         float | None,
         rate_option(
-            "highest throttle of each broker and side, such as 50MB/s; default and upper bound: tuner.rate_bytes_per_s_max",
+            "highest leader or follower throttle of each broker, such as 50MB/s; default and maximum: tuner.rate_bytes_per_s_max",
             "--throttle",
         ),
     ] = None,
@@ -127,7 +133,7 @@ def start(
 
 @app.command("status", **with_example("rheostat reassign status"))
 def status(config: Config, plan: Id = None, as_json: Json = False) -> None:
-    """Shows the progress, the running steps and the blockers of plans.
+    """Shows the progress and the running steps of plans, and what blocks them.
 
     Exit code 1: a plan is blocked or was not completed.
     """
@@ -144,7 +150,7 @@ def status(config: Config, plan: Id = None, as_json: Json = False) -> None:
     if as_json:
         out(json.dumps({"plans": [as_record(progress) for progress in progresses]}, indent=2))
     elif not progresses:
-        out("No plan of reassignments is on record.")
+        out("No reassignment plan is on record.")
     else:
         out(*(printable(line) for progress in progresses for line in describe_plan(progress)))
     raise typer.Exit(EXIT_DONE if all(progress.is_well for progress in progresses) else EXIT_NOT_WELL)
@@ -173,12 +179,12 @@ def cancel(
         bool,
         typer.Option(
             "--no-rollback",
-            help="stop the running steps and restore no replicas, for example because the old broker is lost",
+            help="stop the running steps, and do not restore the original replicas, for example because the old broker is lost",
         ),
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Cancels a plan: stops the running steps and restores the original replicas. Partitions at their target stay there."""
+    """Cancels a plan: stops the running steps and restores the original replicas. Finished moves stay."""
     _give_order(config, plan, "cancel_without_rollback" if no_rollback else "cancel", as_json)
 
 
@@ -189,7 +195,7 @@ def limits(
     leader_movements: Leaders = None,
     partition_movements: Partitions = None,
     replica_movements: Replicas = None,
-    none: Annotated[bool, typer.Option("--none", help="remove the limits that this plan has")] = False,
+    none: Annotated[bool, typer.Option("--none", help="remove the plan's own limits")] = False,
     as_json: Json = False,
 ) -> None:
     """Shows or changes how many partitions of a plan move at a time (KIP-435). Running steps are not affected."""

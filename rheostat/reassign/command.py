@@ -100,7 +100,7 @@ def run_reassign(config: Path, request: ReassignRequest) -> int:
         raise BadInputError(reason)
     if request.standalone and not prepared.cluster.tuners and settings.tuner.dry_run:
         raise BadInputError(
-            "--standalone starts a tuner, and with these settings it would not act: write dry_run: false under tuner:. "
+            "--standalone starts a tuner, but these settings keep the tuner from acting: write dry_run: false under tuner:. "
             "Nothing was recorded."
         )
     if constraints.no_executor is not None:

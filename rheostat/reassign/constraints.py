@@ -137,8 +137,8 @@ def check_throttle(constraints: PlanConstraints) -> PlanConstraints:
     if rate > ceiling:
         raise BadInputError(
             f"--throttle {rate_text(rate)} is above the ceiling of {rate_text(ceiling)} "
-            f"(tuner.rate_bytes_per_s_max of {constraints.source}). Give a lower rate, or raise the ceiling first; nothing is on "
-            "record."
+            f"(tuner.rate_bytes_per_s_max of {constraints.source}). Give a lower rate, or raise the ceiling first; nothing was "
+            "recorded."
         )
     if rate < 1:
         raise BadInputError(
@@ -153,8 +153,9 @@ def describe_rate(constraints: PlanConstraints) -> list[str]:
     rate = constraints.rate_bytes_per_s
     if rate is None:
         line = (
-            f"Not throttled (--unthrottled): as fast as disks and network allow, also above the ceiling of {ceiling} of "
-            f"{constraints.source}. Requests of clients may become slow meanwhile."
+            f"Not throttled (--unthrottled): the move is as fast as disks and network allow, and may exceed {ceiling}, the "
+            "ceiling of "
+            f"{constraints.source}. Meanwhile requests of clients may become slow."
         )
     else:
         bound = f"the ceiling of {constraints.source}"
@@ -165,7 +166,7 @@ def describe_rate(constraints: PlanConstraints) -> list[str]:
             if constraints.objective is not None
             else "No latency objective is set, so slow clients do not lower this rate."
         )
-        line = f"At most {rate_text(rate)} for each broker and side: {bound}. {objective}"
+        line = f"At most {rate_text(rate)} for each leader and follower throttle: {bound}. {objective}"
     return [line, *constraints.differences]
 
 

@@ -78,7 +78,7 @@ class StoredPlans:
             raise BadInputError(
                 f"Several plans are active: give the id of one of them: {ids}."
                 if self.active
-                else "No active plan of reassignments is on record."
+                else "No active reassignment plan is on record."
             )
         for plan in self.plans:
             if plan.id == plan_id:

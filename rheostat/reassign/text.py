@@ -108,8 +108,8 @@ def throttle_text(throttle: PlanThrottle) -> str:
         return "not throttled (--unthrottled): the ceiling does not apply"
     rate = throttle.rate_bytes_per_s_max
     if rate is None:
-        return "throttled at the ceiling of the tuner at most, on each broker and side"
-    return f"throttled at {rate_text(rate)} at most, on each broker and side (--throttle)"
+        return "each leader and follower throttle is at most the ceiling of the tuner"
+    return f"each leader and follower throttle is at most {rate_text(rate)} (--throttle)"
 
 
 def limits_text(limits: BatchLimits) -> str:

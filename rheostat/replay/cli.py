@@ -21,7 +21,7 @@ def replay(
         ),
     ] = None,
     until: Annotated[
-        str, typer.Option("--to", metavar="MOMENT", help="end of the range: as for --from, or now")
+        str, typer.Option("--to", metavar="MOMENT", help="end of the range, in the forms of --from, or now")
     ] = "now",
     config: Annotated[
         Path | None,
@@ -38,8 +38,8 @@ def replay(
         typer.Option(
             "--tuner-settings",
             metavar="FILE",
-            help="decide with the keys in this YAML file instead of the recorded settings of the section `tuner`; the "
-            "observations stay as recorded",
+            help="use the keys in this YAML file instead of the recorded settings of the section `tuner`, with the "
+            "recorded observations",
         ),
     ] = None,
     export: Annotated[

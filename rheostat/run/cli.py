@@ -14,7 +14,7 @@ from rheostat.options import Config, DryRun, WaitForCluster
 
 
 def run(config: Config, dry_run: DryRun = False) -> None:
-    """Runs the collector, the stream, the tuner and learn for an existing cluster, and restarts each process that ends."""
+    """Runs the four processes of rheostat (collector, stream, tuner and learn), and restarts each process that ends."""
     from rheostat.config.change_watch import ConfigWatch
     from rheostat.config.settings import load_file
     from rheostat.console.logs import set_up_logs
@@ -68,7 +68,7 @@ def stream(
         typer.Option(
             "--master",
             metavar="URL",
-            help="where Spark runs, instead of stream.master, for example local or spark://host:port",
+            help="the Spark master, instead of the setting stream.master; for example local or spark://host:port",
         ),
     ] = None,
     spark_submit: Annotated[
@@ -99,7 +99,7 @@ def tune(config: Config, wait: WaitForCluster = False, dry_run: DryRun = False) 
 
 
 def learn(config: Config, wait: WaitForCluster = False) -> None:
-    """Runs only learn, which reads the history topic, and writes forecasts and usual values to the profiles topic."""
+    """Runs only learn, which computes forecasts and usual values of each broker from the history topic."""
     _run_part("learn", config, wait)
 
 

@@ -145,7 +145,7 @@ def _report_step(lease: PartLease, heartbeat: Heartbeat, step_s_max: float, *, m
     """
     if lease.hangs():
         return
-    status = "waits for an answer of its group"
+    status = "waits for an answer of the coordinator of its consumer group"
     if measures:
         status = "measures"
     elif lease.stands_by():

@@ -37,7 +37,9 @@ def probe_clusters(settings: Settings) -> None:
         raise UnreachableError("\n".join(f"Cluster {name}: {text}" for name, text in unreachable.items()))
     for name, text in unreachable.items():
         structlog.get_logger("start").error(
-            "a cluster does not answer; the others start, and its tuner tries again", cluster=name, error=text
+            "a cluster does not answer: its tuner tries again, and the tuners of the other clusters start",
+            cluster=name,
+            error=text,
         )
     names: dict[str, str] = {}
     for name, cluster_id in results.items():

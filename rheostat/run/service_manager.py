@@ -89,7 +89,7 @@ class ServiceManager:
         except BlockingIOError:
             return  # The service manager is busy. The next ping comes soon.
         except OSError as error:
-            log.warning("the service manager does not take messages any more", error=error.strerror or str(error))
+            log.warning("the service manager no longer accepts messages", error=error.strerror or str(error))
             self._socket.close()
             self._socket = None
 

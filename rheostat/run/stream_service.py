@@ -56,7 +56,9 @@ def run_stream(
     """
     log = structlog.get_logger("stream")
     began_s = time.monotonic()
-    log.info(f"Spark is starting. The first signals take about {start_time.USUAL}; until then no rate is changed.")
+    log.info(
+        f"Spark is starting. The first signals take about {start_time.USUAL}; until then the tuner changes no rate."
+    )
     counts = StreamCounts()
     with ExitStack() as stack:
         process_metrics = ProcessMetricsCollector(settings.cluster, "stream", config, threads=threads)

@@ -118,7 +118,7 @@ class Supervisor:
                 continue
             if child.process.poll() is None:
                 log.error(
-                    f"a process has not reported that its work goes on for {WATCHDOG_S:.0f} s, and is killed",
+                    f"a process has reported no progress for {WATCHDOG_S:.0f} s, so it is killed",
                     part=child.name,
                     pid=child.process.pid,
                 )

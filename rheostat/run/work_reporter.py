@@ -63,7 +63,8 @@ class WorkReporter:
         if fault is not None:
             if not self._fault_is_logged:
                 log.error(
-                    "the work of this process has stopped, so the service manager gets no pings and will restart it",
+                    "the work of this process has stopped: the process sends no more pings, so that the service manager "
+                    "restarts it",
                     why=fault,
                 )
             self._fault_is_logged = True

@@ -56,7 +56,7 @@ def signals(
         ),
     ] = None,
 ) -> None:
-    """Shows the newest signals, with or without a running tuner.
+    """Shows the newest signals: what the stream measures of brokers, moves, the controller and tenants. Needs no tuner.
 
     Exit code 1: there is no signal, or all signals are stale.
     """

@@ -19,12 +19,15 @@ def simulate(
         typer.Option(
             "--policy",
             metavar="POLICY",
-            help="the rule that sets the throttles: rheostat, rheostat:MODE, static:RATE, as-is (the initial throttles "
-            "stay) or none",
+            help="what sets the throttles: rheostat, rheostat:MODE, static:RATE, as-is (the initial throttles stay) or "
+            "none",
         ),
     ] = "rheostat",
     seed: Annotated[
-        int | None, typer.Option("--seed", min=0, metavar="N", help="use this seed instead of the scenario's")
+        int | None,
+        typer.Option(
+            "--seed", min=0, metavar="N", help="seed of the random numbers, instead of the seed in the scenario"
+        ),
     ] = None,
     plot: Annotated[
         Path | None,
@@ -33,9 +36,9 @@ def simulate(
     as_json: Json = False,
     list_them: Annotated[bool, typer.Option("--list", help="list the scenarios that come with rheostat")] = False,
 ) -> None:
-    """Simulates a move with the decision code of the tuner.
+    """Simulates a move of partitions; the tuner's own code sets the throttles.
 
-    Exit code 1: the move does not end in time.
+    Exit code 1: the move does not end within the time of the scenario.
     """
     from rheostat.simulate import command
 

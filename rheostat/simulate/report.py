@@ -174,10 +174,11 @@ def report_lines(verdict: SimulationVerdict) -> list[str]:
     over_1s, over_5s = summary.slo_violation_ratio_1s, summary.slo_violation_ratio_5s
     rows = {
         f"clients' p99 above {verdict.trace.world.latency.objective_ms:g} ms": (
-            f"{share_text(over_1s)} of the time of the brokers that take part; {share_text(over_5s)} with means over 5 s"
+            f"{share_text(over_1s)} of the time, over all brokers of the moves; {share_text(over_5s)} if each value is a mean "
+            "over 5 s"
         ),
         "largest burst": _burst_text(summary.burst_ratio_max),
-        "longest silence": f"{span_text(summary.silence_s_max)} in which a lagging broker received no byte",
+        "longest silence": f"{span_text(summary.silence_s_max)} in which a broker with missing data received no byte",
         "config writes": f"{summary.config_writes_per_broker_min:.2g} per broker and minute",
         "copied": size_text(summary.caught_up_bytes),
     }
@@ -225,7 +226,7 @@ def _conclude_clients(trace: Trace) -> str:
     if over_1s == 0:
         return f"Clients are not disturbed: their p99 latency never exceeds {objective}."
     exceeds = (
-        f"their p99 latency exceeds {objective} in {share_text(over_1s)} of the time, over all brokers that take part"
+        f"their p99 latency exceeds {objective} in {share_text(over_1s)} of the time, over all brokers of the moves"
     )
     if over_5s < _NOTICED_RATIO_MIN:
         return f"Clients are hardly disturbed: {exceeds}, and only in short peaks."

@@ -21,7 +21,7 @@ def status(
 ) -> None:
     """Shows the active tuner, the moves with their expected end, and the last decisions with their reasons.
 
-    Exit code 1: a move has stalled and no tuner is active, or a move is slow for a reason that no throttle can remove.
+    Exit code 1: a move has stalled and no tuner is active, or a move is slow for a reason that a higher throttle cannot remove.
     """
     if as_json and watch:
         raise typer.BadParameter("give --json or --watch, not both", param_hint="--json, --watch")

@@ -21,62 +21,70 @@ _SPREAD_S_PER_NODE = 0.1
 
 
 class CollectorSettings(BaseModel):
-    """The collector: its sources and its timing."""
+    """Settings of the collector, which reads metrics from the JMX agents and the state of the cluster from the brokers."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     interval_s: Seconds = Field(default=5.0, ge=1, le=45, description="seconds between two scrapes of a node")
     timeout_s: Seconds = Field(
-        default=2.0, gt=0, le=30, description="longest wait for one node, in seconds; other nodes do not wait for it"
+        default=2.0,
+        gt=0,
+        le=30,
+        description="longest time to wait for the agent of one node, in seconds; the scrapes of other nodes go on in the meantime",
     )
     spread_s: Seconds = Field(
         default=2.0,
         ge=0,
         le=60,
-        description="seconds over which the scrapes of a round start, each node always at the same offset; "
-        "limited to 0.1 s per node and to interval_s - timeout_s",
+        description="the scrapes of one round begin within this time, in seconds, each node always at the same offset; "
+        "rheostat shortens "
+        "the time to 0.1 s per node and to interval_s - timeout_s",
     )
     scrapes_at_once: int = Field(
         default=32,
         ge=2,
         le=1000,
-        description="most concurrent scrapes; a quarter of them is reserved for nodes that did not answer last time",
+        description="highest number of concurrent scrapes; a quarter of them is reserved for nodes that did not answer the "
+        "last scrape",
     )
     full_scan_interval_s: Seconds = Field(
         default=30.0,
         ge=1,
         le=3600,
-        description="seconds between two full scans of every topic's throttle lists and every broker's rates; "
-        "partitions that move are read in each round",
+        description="seconds between two full scans, which read the throttled-replica lists of all topics and the throttles of all "
+        "brokers; the collector reads moving partitions in each round",
     )
     jmx_port: int | None = Field(
-        default=None, ge=1, le=65535, description="port of the JMX agent, if it is the same on every broker's host"
+        default=None, ge=1, le=65535, description="port of the JMX agents, if all brokers have the same port"
     )
-    jmx_scheme: Literal["http", "https"] = Field(default="http", description="protocol of the agents at jmx_port")
+    jmx_scheme: Literal["http", "https"] = Field(default="http", description="scheme of the agents' URLs at jmx_port")
     endpoints: dict[int, str] = Field(
         default_factory=dict,
-        description="node id → URL of its JMX agent; has priority over jmx_port, and is the only way to name controllers",
+        description="node id → URL of the JMX agent of this broker or controller; replaces jmx_port for this node. Controllers "
+        "need an entry",
     )
     tls_ca_file: str | None = Field(
         default=None,
-        description="PEM file with the authorities that sign the agents' certificates; without it, the system's authorities",
+        description="PEM file with the certificate authorities (CAs) of the agents; without it, the CAs of the operating system",
     )
     tls_cert_file: str | None = Field(
         default=None, description="PEM file with the collector's certificate, for mutual TLS"
     )
     tls_key_file: str | None = Field(
-        default=None, description="PEM file with the collector's key (no passphrase), for mutual TLS"
+        default=None, description="PEM file with the key of tls_cert_file, without passphrase"
     )
     tls_verify_host: bool = Field(
         default=True,
-        description="false: an agent's certificate may be for another host, if one of the authorities has signed it; "
-        "then the holder of any such certificate can impersonate a node",
+        description="true: an agent's certificate must contain the host name of the agent; false: the collector accepts any "
+        "certificate of "
+        "the CAs, so that the holder of any of these certificates can impersonate a node",
     )
     username: str | None = Field(
-        default=None, description="user for the agents' basic authentication; use it with https only"
+        default=None, description="user name for the agents (HTTP Basic); use it only with https"
     )
     password_file: str | None = Field(
-        default=None, description="file whose first line is the password of that user; read again when it changes"
+        default=None,
+        description="file whose first line is the password of username; the collector reads the file again when it changes",
     )
     http: CollectorHttpSettings = Field(
         default_factory=CollectorHttpSettings, description="the collector's own metrics"
@@ -101,9 +109,9 @@ class CollectorSettings(BaseModel):
     @model_validator(mode="after")
     def _pairs(self) -> CollectorSettings:
         if (self.tls_cert_file is None) != (self.tls_key_file is None):
-            raise ValueError("tls_cert_file and tls_key_file go together")
+            raise ValueError("tls_cert_file and tls_key_file: set both, or neither")
         if (self.username is None) != (self.password_file is None):
-            raise ValueError("username and password_file go together")
+            raise ValueError("username and password_file: set both, or neither")
         if self.username is not None and ":" in self.username:
             raise ValueError("username contains a colon, which basic authentication does not allow")
         return self

@@ -29,10 +29,13 @@ class MetricsHttpSettings(BaseModel):
 
     host: str = Field(
         default="127.0.0.1",
-        description="address to listen on; an address that other machines can reach requires a token",
+        description="address to listen on; if other machines can reach this address, a token is required",
     )
     port: int | None = Field(
-        default=None, ge=0, le=65535, description="port to listen on; 0: any free port; none: no endpoint"
+        default=None,
+        ge=0,
+        le=65535,
+        description="port to listen on; 0: any free port; if absent, the process serves no metrics",
     )
     read_token: SecretStr | None = Field(
         default=None,

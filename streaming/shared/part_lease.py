@@ -176,7 +176,7 @@ class PartLease:
         """Returns whether the lease's thread has stopped, so that only a restart of this process helps. Logs this once."""
         hangs = self._monotonic() - self._renewed_s >= HUNG_AFTER_S
         if hangs and not self._hang_was_told:
-            self._log.error(f"the thread of the lease has not ended a step for {HUNG_AFTER_S:.0f} s: it hangs")
+            self._log.error(f"the thread that renews the lease has made no progress for {HUNG_AFTER_S:.0f} s: it hangs")
         self._hang_was_told = hangs
         return hangs
 
@@ -225,7 +225,7 @@ class PartLease:
         elif self._was_told is None:
             return  # Logs nothing yet, because the first answer of the group takes a moment.
         else:
-            state = f"the {part} waits for an answer of its group"
+            state = f"the {part} waits for an answer of the coordinator of its consumer group"
         if state != self._was_told:
             self._log.info(state)
             self._was_told = state
@@ -260,7 +260,8 @@ class PartLease:
                 self.step()
             except Exception as error:  # noqa: BLE001 - without this thread the process would stop acting for ever
                 self._log.error(
-                    "the lease could not be renewed; joining again", error=f"{type(error).__name__}: {error}"
+                    "the lease could not be renewed; joining the consumer group again",
+                    error=f"{type(error).__name__}: {error}",
                 )
                 named_teardown("lease", self._lease.leave)()
                 self._stop.wait(_AFTER_FAILURE_S)

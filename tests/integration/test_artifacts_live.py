@@ -162,7 +162,7 @@ def test_jar_with_two_flipped_bytes_is_refused(cache: Path, artifacts: Artifacts
     expected, found = sha256_of(artifacts.jmx_agent), sha256_of(jar)
     assert one_sentence(err) == (
         f"{jar} is damaged or was changed (SHA-256 expected {expected}, found {found}): "
-        f"remove {home_of(cache)} and try again; rheostat then fetches it again."
+        f"remove {home_of(cache)} and try again; rheostat then downloads the files again."
     )
 
 
@@ -174,7 +174,9 @@ def test_missing_jar_is_named(cache: Path) -> None:
 
     assert code == 1
     assert str(jar) in one_sentence(err)
-    assert one_sentence(err).endswith(f"remove {home_of(cache)} and try again; rheostat then fetches it again.")
+    assert one_sentence(err).endswith(
+        f"remove {home_of(cache)} and try again; rheostat then downloads the files again."
+    )
 
 
 def test_registry_serving_another_jar_is_refused(artifacts: Artifacts, tmp_path: Path) -> None:

@@ -178,7 +178,7 @@ def test_beside_kafkas_own_election_none_is_added_and_the_doctor_names_it(
     config = tmp_path_factory.mktemp("doctor") / "rheostat.yaml"
     config.write_text(lab_config(lab))
     done = rheostat("doctor", "--config", config)
-    assert "Kafka elects them itself (auto.leader.rebalance.enable is true on all brokers)" in " ".join(
+    assert "Kafka elects preferred leaders itself (auto.leader.rebalance.enable is true on all brokers)" in " ".join(
         done.stdout.split()
     )
 

@@ -32,7 +32,7 @@ from tuner.runtime.throttle.actuator import KafkaThrottles
 LAB = LabSpec(brokers=2)
 STAYS_S = 12.0  # Six times what a quarrel takes.
 TAKE_OVER_S_MAX = 15.0
-KEEPS = "a tuner joined or left the group: this one keeps the lease and continues"
+KEEPS = "a tuner joined or left the group: this tuner keeps the lease and continues"
 LEFT_S_MAX = SESSION_S / 2  # Less than the time-out of a session.
 PAUSE_S_MAX = 6.0  # A heartbeat of each member and a look of the newcomer, twice on a busy machine.
 SIDE = (1, Side.LEADER)

@@ -64,7 +64,7 @@ class Desk:
             *more,
         )
         with terminal(*words, columns=columns) as shown:
-            shown.shows(r"for each broker and side: the ceiling of the tuner that", 60)
+            shown.shows(r"for each leader and follower throttle: the ceiling of the tuner that", 60)
             shown.shows(r"Continue\? \[y/N\]\s*$", 10)
             shown.press("y\n")
             yield shown

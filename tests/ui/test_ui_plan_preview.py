@@ -115,7 +115,7 @@ def _check_preview(browser: Browser, address: str) -> None:
     expect(placement.locator("tbody del").first).to_have_text("1")
     load = page.get_by_role("region", name="Load by broker").locator("tbody tr")
     expect(load.nth(0)).to_have_text(re.compile(r"^\s*1.*MB\s*\d+ → \d+"))
-    expect(page.locator("#preview")).to_contain_text("At most 30.0 MB/s for each broker and side")
+    expect(page.locator("#preview")).to_contain_text("At most 30.0 MB/s for each leader and follower throttle")
     expect(page.locator("#plan-command")).to_have_text(
         re.compile(r"^rheostat reassign start plan.json --at \d{4}-\d\d-\d\dT22:00\+00:00$")
     )

@@ -193,8 +193,9 @@ class KafkaJournal:
             raise JournalError(f"{self._topic} cannot be read: {type(error).__name__}: {error}") from error
         if len(partitions) > 1:
             raise JournalUnreadable(
-                f"{self._topic} has {len(partitions)} partitions, and only a single one keeps the order of records: stop rheostat "
-                "when it manages no throttle, delete the topic, and let rheostat create it"
+                f"{self._topic} has {len(partitions)} partitions, but needs exactly one, because only one partition keeps the "
+                "order "
+                "of records: stop rheostat when it manages no throttle, delete the topic, and let rheostat create it again"
             )
         if known is None:
             known = empty_knowledge(self._cluster, outbox.times_ms if outbox is not None else frozenset())
@@ -312,7 +313,9 @@ class KafkaJournal:
 
     def _send(self, records: Iterable[tuple[bytes, bytes | None]], inputs: Sequence[bytes] = ()) -> None:
         if self.lost:
-            raise JournalLost(f"{self._topic} cannot be written: another tuner has taken the journal over, or may have")
+            raise JournalLost(
+                f"{self._topic} cannot be written: another tuner has taken over the journal, or may have taken it over"
+            )
         orders_topic, inputs_topic = orders_topic_of(self._topic), inputs_topic_of(self._topic)
         all_records: Iterable[Record] = chain(
             ((orders_topic if is_order(key) else self._topic, key, value) for key, value in records),
@@ -328,11 +331,11 @@ class KafkaJournal:
         except ProducerUnusable as error:
             # The outcome of the transaction is unknown, and the owner of the journal is unknown as well.
             self.lost = True
-            raise JournalLost(f"{self._topic} did not take the record: {error}") from error
+            raise JournalLost(f"{self._topic} did not accept the record: {error}") from error
         except NotWritten as error:
-            raise JournalError(f"{self._topic} did not take the record: {error}") from error
+            raise JournalError(f"{self._topic} did not accept the record: {error}") from error
         except KAFKA_ERRORS as error:
-            raise JournalError(f"{self._topic} did not take the record: {type(error).__name__}: {error}") from error
+            raise JournalError(f"{self._topic} did not accept the record: {type(error).__name__}: {error}") from error
         # This write has succeeded, so no other tuner had taken over the journal before ``began_s``.
         self._proved_at_s = began_s
 

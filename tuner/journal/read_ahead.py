@@ -188,6 +188,9 @@ class ReadAhead:
         return bool(batches)
 
     def _pause(self, error: Exception, until_s: float) -> None:
-        log.info("the journal is not read ahead", reason=f"{type(error).__name__}: {error}")
+        log.info(
+            "the standby cannot read the journal in advance; it tries again later",
+            reason=f"{type(error).__name__}: {error}",
+        )
         self.stop()
         self._check_at_s = until_s

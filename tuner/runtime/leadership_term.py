@@ -119,7 +119,7 @@ def is_lease_held(lease: Lease, journal: KafkaJournal, stop: threading.Event, cl
         journal.discard_proof()
     if is_held and has_waited:
         paused_s = round(clock.monotonic_s() - began_s, 1)
-        log.info("a tuner joined or left the group: this one keeps the lease and continues", paused_s=paused_s)
+        log.info("a tuner joined or left the group: this tuner keeps the lease and continues", paused_s=paused_s)
     return is_held
 
 

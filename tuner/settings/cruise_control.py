@@ -14,42 +14,48 @@ from tuner.settings.external import Url, refuse_login
 
 
 class CruiseControlSettings(BaseModel):
-    """The REST API of Cruise Control: the tuner reads what it executes, and may adjust how many partitions it moves at a time."""
+    """The REST API of Cruise Control: the tuner reads which moves run, and may set how many partitions move at the same time."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     url: Url = Field(description="address of the REST API, such as http://cruise-control:9090/kafkacruisecontrol")
     concurrency: Literal["watch", "act"] = Field(
         default="watch",
-        description="watch: the tuner only says how many partitions Cruise Control should move at a time; act: it sets this number "
-        "while Cruise Control moves replicas",
+        description="watch: the tuner only reports how many partitions Cruise Control should move at the same time; act: the "
+        "tuner sets this number while Cruise Control moves replicas",
     )
     rate_per_movement_bytes_per_s: Rate = Field(
         default=10 * MB,
         ge=1,
-        description="the part of a throttle that one partition should have, in bytes/s: the lowest throttle of the move, divided "
-        "by this rate, is the number of partitions that a broker moves at a time",
+        description="the part of a throttle that each moving partition should get, in bytes/s. The tuner divides the lowest "
+        "throttle of the move by this rate; the result is the number of partitions that a broker should move at the same time",
     )
-    movements_per_broker_min: int = Field(default=1, ge=1, le=1000, description="lowest number of partitions at a time")
+    movements_per_broker_min: int = Field(
+        default=1, ge=1, le=1000, description="lowest number of partitions that a broker moves at the same time"
+    )
     movements_per_broker_max: int = Field(
-        default=10, ge=1, le=1000, description="highest number of partitions at a time"
+        default=10, ge=1, le=1000, description="highest number of partitions that a broker moves at the same time"
     )
     interval_s: Seconds = Field(default=10.0, ge=1, le=3600, description="seconds between two requests")
-    timeout_s: Seconds = Field(default=5.0, ge=0.1, le=30, description="seconds in which a request must be answered")
-    user: str | None = Field(default=None, description="user name, if Cruise Control asks for a login (HTTP Basic)")
+    timeout_s: Seconds = Field(
+        default=5.0, ge=0.1, le=30, description="longest time to wait for the answer to a request, in seconds"
+    )
+    user: str | None = Field(default=None, description="user name, if Cruise Control requires a login (HTTP Basic)")
     password_file: str | None = Field(
-        default=None, description="file whose only line is the password of user; read again for each request"
+        default=None,
+        description="file whose only line is the password of user; the tuner reads the file for each request",
     )
     cafile: str | None = Field(
         default=None,
-        description="PEM file with the authorities that sign the server's certificate; none: those of the operating system",
+        description="PEM file with the certificate authorities (CAs) of Cruise Control; without it, the CAs of the operating "
+        "system",
     )
 
     @model_validator(mode="after")
     def _check(self) -> CruiseControlSettings:
         refuse_login("cruise_control", self.url)
         if (self.user is None) != (self.password_file is None):
-            raise ValueError("cruise_control: user and password_file go together")
+            raise ValueError("cruise_control: user and password_file: set both, or neither")
         if self.user is not None and not is_https_or_local(self.url):
             raise ValueError(
                 "cruise_control: a password needs a url that begins with https:// (http:// only for a host like 127.0.0.1)"

@@ -40,17 +40,18 @@ Url = Annotated[str, Field(max_length=_URL_CHARS_MAX), AfterValidator(_check_url
 
 
 class VetoSettings(BaseModel):
-    """A check that can keep throttles from rising, or lower them, and holds the steps of plans. It can never raise a throttle."""
+    """A check by another service, which can hold or lower throttles and hold the steps of plans. It can never raise a throttle."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     name: str = Field(
-        pattern=_NAME_PATTERN, description="name in decisions and metrics: letters, digits, `.`, `_` and `-`"
+        pattern=_NAME_PATTERN,
+        description="name of the check in decisions and metrics: letters, digits, `.`, `_` and `-`",
     )
     url: Url | None = Field(
         default=None,
-        description='URL that answers with a JSON object: `{"veto": true, "cause": "a sentence"}`; with above or below '
-        'the object is `{"value": 0.8}`',
+        description='URL that answers with a JSON object: `{"veto": true, "cause": "a sentence"}`. If the check has above or '
+        'below, the object is `{"value": 0.8}`',
     )
     prometheus: Url | None = Field(
         default=None, description="address of a Prometheus server, such as http://prometheus:9090, instead of url"
@@ -59,40 +60,49 @@ class VetoSettings(BaseModel):
         default=None,
         min_length=1,
         max_length=4000,
-        description="PromQL query. Without above and below the check vetoes if the query returns a series, as an alert rule fires",
+        description="PromQL query. Without above and below, the check vetoes if the query returns any series, as an alert rule "
+        "fires",
     )
-    above: float | None = Field(default=None, description="the check vetoes if a value is above this number")
-    below: float | None = Field(default=None, description="the check vetoes if a value is below this number")
+    above: float | None = Field(
+        default=None, description="the check vetoes if a value of the answer is above this number"
+    )
+    below: float | None = Field(
+        default=None, description="the check vetoes if a value of the answer is below this number"
+    )
     effect: Literal["hold", "lower"] = Field(
         default="hold",
-        description="hold: the tuner raises no throttle and begins no step of a plan; lower: it also lowers the throttles",
+        description="what the tuner does during a veto; hold: it raises no throttle and begins no step of a plan; lower: it "
+        "also lowers the throttles",
     )
     lower_to_bytes_per_s: Rate | None = Field(
         default=None,
         ge=1,
-        description="for effect lower: the rate to which throttles are lowered, in bytes/s; default: rate_bytes_per_s_min",
+        description="for effect lower: the tuner lowers the throttles to this rate, in bytes/s; default: "
+        "tuner.rate_bytes_per_s_min",
     )
     interval_s: Seconds = Field(default=15.0, ge=1, le=3600, description="seconds between two requests")
-    timeout_s: Seconds = Field(default=5.0, ge=0.1, le=30, description="seconds in which a request must be answered")
+    timeout_s: Seconds = Field(
+        default=5.0, ge=0.1, le=30, description="longest time to wait for the answer to a request, in seconds"
+    )
     answer_valid_s: Seconds = Field(
         default=60.0,
         ge=1,
         le=86_400,
-        description="seconds for which an answer counts if later requests fail; longer than interval_s",
+        description="if requests fail, the last answer stays valid for this time, in seconds; must be longer than interval_s",
     )
     unknown_hold_s: Seconds = Field(
         default=300.0,
         ge=0,
         le=86_400,
-        description="seconds for which a check without a valid answer holds throttles; after that it does not veto until it "
-        "answers again. 0: a missing answer never holds",
+        description="if there is no valid answer, the tuner raises no throttle for this time, in seconds; after it, the check "
+        "has no effect until it answers again. 0: a missing answer has no effect",
     )
     token_file: str | None = Field(
-        default=None, description="file with a bearer token for the request; read again for each request"
+        default=None, description="file with a bearer token for the requests; the tuner reads the file for each request"
     )
     cafile: str | None = Field(
         default=None,
-        description="PEM file with the authorities that sign the server's certificate; none: those of the operating system",
+        description="PEM file with the certificate authorities (CAs) of the server; without it, the CAs of the operating system",
     )
 
     @model_validator(mode="after")
@@ -101,7 +111,7 @@ class VetoSettings(BaseModel):
         if (self.url is None) == (self.prometheus is None):
             raise ValueError(f"veto {self.name} needs either url or prometheus")
         if (self.prometheus is None) != (self.query is None):
-            raise ValueError(f"veto {self.name}: prometheus and query go together")
+            raise ValueError(f"veto {self.name}: prometheus and query: set both, or neither")
         if self.prometheus is not None and "?" in self.prometheus:
             raise ValueError(
                 f"veto {self.name}: prometheus is the address of the server, without a question mark and parameters"
@@ -133,32 +143,36 @@ WEBHOOK_EVENTS: tuple[WebhookEvent, ...] = ("found", "stalled", "acted", "done")
 
 
 class WebhookSettings(BaseModel):
-    """A receiver that the tuner tells about moves."""
+    """A service to which the tuner sends events about moves."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     name: str = Field(
         pattern=_NAME_PATTERN, description="name in the log and in metrics: letters, digits, `.`, `_` and `-`"
     )
-    url: Url = Field(description="URL that gets each event as a POST request with a JSON body")
+    url: Url = Field(description="URL to which the tuner sends each event as a POST request with a JSON body")
     events: tuple[WebhookEvent, ...] = Field(
         default=WEBHOOK_EVENTS,
         min_length=1,
-        description="found: partitions begin to move; stalled: moves onto a broker have stalled; acted: the tuner has written "
-        "throttles (at most one event a minute); done: no partition moves any more",
+        description="events that the tuner sends. found: partitions begin to move; stalled: moves onto a broker have stalled; "
+        "acted: the tuner has written throttles (at most one event a minute); done: no partition moves any more",
     )
     secret_file: str | None = Field(
-        default=None, description="file whose only line is the secret of the signature; read again for each request"
+        default=None,
+        description="file whose only line is the secret with which the tuner signs events; the tuner reads the file for each "
+        "request",
     )
     secret_variable: str | None = Field(
         default=None,
         pattern=r"^[A-Za-z_][A-Za-z0-9_]*$",
-        description="environment variable with the secret of the signature, instead of secret_file",
+        description="environment variable with the secret, instead of secret_file",
     )
-    timeout_s: Seconds = Field(default=5.0, ge=0.1, le=30, description="seconds in which a request must be answered")
+    timeout_s: Seconds = Field(
+        default=5.0, ge=0.1, le=30, description="longest time to wait for the answer to a request, in seconds"
+    )
     cafile: str | None = Field(
         default=None,
-        description="PEM file with the authorities that sign the receiver's certificate; none: those of the operating system",
+        description="PEM file with the certificate authorities (CAs) of the receiver; without it, the CAs of the operating system",
     )
 
     @model_validator(mode="after")

@@ -19,40 +19,40 @@ class HttpSettings(BaseModel):
 
     host: str = Field(
         default="127.0.0.1",
-        description="address to listen on; an address that other machines can reach requires a token",
+        description="address to listen on; if other machines can reach this address, a token is required",
     )
     port: int = Field(default=9464, ge=0, le=65535, description="port to listen on; 0: any free port")
     page_url: str | None = Field(
         default=None,
         pattern=r"^https?://\S+$",
-        description="address of the page for browsers, to which the pages of other clusters link; none: host and port",
+        description="address of the status page for browsers; the pages of other clusters link to it. If absent, host and port",
     )
     grafana_url: str | None = Field(
         default=None,
         pattern=r"^https?://\S+$",
-        description="address of Grafana for browsers, such as https://grafana.example.org; each view of the page then links to its "
-        "dashboard; none: the page has no such links",
+        description="address of Grafana for browsers, such as https://grafana.example.org; each view of the status page then "
+        "links to its dashboard",
     )
     read_token: SecretStr | None = Field(
         default=None,
-        description="bearer token for reading; better set as environment variable RHEOSTAT_TUNER__HTTP__READ_TOKEN",
+        description="bearer token of clients that may read; better set as environment variable RHEOSTAT_TUNER__HTTP__READ_TOKEN",
     )
     operate_token: SecretStr | None = Field(
         default=None,
-        description="bearer token for reading and for orders (pause, resume, override, release); without such a token the server "
-        "accepts no orders; better set as environment variable RHEOSTAT_TUNER__HTTP__OPERATE_TOKEN",
+        description="bearer token of clients that may read and give orders (pause, resume, override, release); better set as "
+        "environment variable RHEOSTAT_TUNER__HTTP__OPERATE_TOKEN",
     )
     tokens_file: str | None = Field(
         default=None,
-        description="tokens file; each line has a role (`read` or `operate`), a name (recorded with every order) and a token; the "
-        "tuner reads the file again when it changes",
+        description="file with a token for each user. Each line has a role (`read` or `operate`), a name and a token; rheostat "
+        "records the name with every order. The tuner reads the file again when it changes",
     )
     oidc: OidcSettings | None = Field(
         default=None,
         description="also accepts the tokens of an OpenID Connect provider; needs rheostat with the extra oidc",
     )
     tls_certfile: str | None = Field(
-        default=None, description="PEM file with the certificate; if set, the server uses HTTPS"
+        default=None, description="PEM file with the certificate of the server; with it the server uses HTTPS"
     )
     tls_keyfile: str | None = Field(default=None, description="PEM file with the key of tls_certfile")
 
@@ -85,7 +85,7 @@ class HttpSettings(BaseModel):
     @model_validator(mode="after")
     def _check_tls(self) -> HttpSettings:
         if (self.tls_certfile is None) != (self.tls_keyfile is None):
-            raise ValueError("tls_certfile and tls_keyfile go together")
+            raise ValueError("tls_certfile and tls_keyfile: set both, or neither")
         return self
 
     @property

@@ -8,7 +8,7 @@ PARTITIONS_NAMED_MAX = 1_000
 
 
 class MetricsSettings(BaseModel):
-    """Optional metrics of single partitions; all other metrics are by broker or by cluster."""
+    """Optional metrics of single partitions. All other metrics of the tuner are by broker or by cluster."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -16,5 +16,6 @@ class MetricsSettings(BaseModel):
         default=0,
         ge=0,
         le=PARTITIONS_NAMED_MAX,
-        description="number of moving partitions with their own series, chosen by the bytes that are left to copy; 0: none",
+        description="number of moving partitions with metric series of their own; the tuner chooses the partitions with the "
+        "most bytes left to copy. 0: none",
     )

@@ -25,41 +25,45 @@ _RATE_MAX = 1_000_000  # Far above what any controller can do.
 
 
 class ControllerObjectiveSettings(BaseModel):
-    """Objectives for the controller. The measure that is worst in relation to its objective determines the total rate."""
+    """Limits for the controller. The measured value that is worst in relation to its limit determines the total rate."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     idle_ratio_min: float | None = Field(
-        default=0.3, gt=0, lt=1, description="minimum share of time in which the controller is idle (AvgIdleRatio)"
+        default=0.3, gt=0, lt=1, description="lowest share of time in which the controller is idle (AvgIdleRatio)"
     )
     queue_ms_max: Milliseconds | None = Field(
-        default=500.0, gt=0, description="highest mean time that events wait in the controller's queue"
+        default=500.0, gt=0, description="highest mean time for which events wait in the controller's queue, in ms"
     )
     create_ms_max: Milliseconds | None = Field(
-        default=None, gt=0, description="highest mean time of CreateTopics requests"
+        default=None, gt=0, description="highest mean time of CreateTopics requests, in ms"
     )
     apply_lag_ms_max: Milliseconds | None = Field(
-        default=None, gt=0, description="maximum lag of the slowest node behind the metadata log"
+        default=None,
+        gt=0,
+        description="highest delay with which the slowest node applies the records of the metadata log, in ms",
     )
     create_probe_p90_ms_max: Milliseconds | None = Field(
         default=None,
         gt=0,
         lt=5_000,
-        description="maximum topic-create latency (p90); the tuner measures this latency with up to ten requests a second that "
-        "change nothing",
+        description="highest p90 of the time that the creation of a topic takes, in ms; the tuner measures it with up to ten "
+        "requests a second that change nothing",
     )
     forwarding_busy_ratio_max: float | None = Field(
         default=None,
         gt=0,
         lt=1,
-        description="maximum share of time in which a broker forwards topic creations or deletions to the controller, as a mean "
-        "over the brokers; with KRaft a broker forwards one such request at a time, and further requests wait",
+        description="highest share of time in which a broker is busy with forwarding topic creations or deletions to the "
+        "controller, as a mean over the brokers. With KRaft a broker forwards one of these requests at a time, and further "
+        "ones wait",
     )
     burst_ms_max: Milliseconds = Field(
         default=3_000.0,
         gt=0,
-        description="maximum time that the controller is busy if all tenants spend their token buckets at the same time; if idle "
-        "tenants spend their buckets too, the time may be longer by the factor over_allocation",
+        description="limits the size of bursts: if all active tenants spend their token buckets at the same time, the "
+        "controller is busy for at most this time, in ms. If idle tenants spend theirs too, it may be busy over_allocation "
+        "times as long",
     )
 
     @model_validator(mode="after")
@@ -76,20 +80,28 @@ class ControllerObjectiveSettings(BaseModel):
 
 
 class TenantSettings(BaseModel):
-    """Rules for tenants. The most specific rule applies: user before client-id, and among equal rules the first."""
+    """Rules for tenants. The most specific rule applies: user before client-id, and the first of equally specific rules."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
-    user: str | None = Field(default=None, min_length=1, description="name or pattern (`*`, `?`) of the user")
-    client_id: str | None = Field(default=None, min_length=1, description="name or pattern of the client-id")
-    weight: float = Field(default=1.0, gt=0, le=1_000_000, description="relative share of the total rate")
+    user: str | None = Field(default=None, min_length=1, description="name of the user, or a pattern with `*` and `?`")
+    client_id: str | None = Field(default=None, min_length=1, description="name of the client-id, or a pattern")
+    weight: float = Field(
+        default=1.0,
+        gt=0,
+        le=1_000_000,
+        description="share of the total rate, in relation to the weights of the other tenants",
+    )
     rate_per_s_min: float | None = Field(
-        default=None, ge=_RATE_MIN, le=_RATE_MAX, description="guaranteed rate, in partitions/s"
+        default=None,
+        ge=_RATE_MIN,
+        le=_RATE_MAX,
+        description="guaranteed rate, in partitions/s: rheostat sets no lower quota for this tenant",
     )
     exempt: bool = Field(
         default=False,
-        description="true: rheostat sets no quota for this tenant, not even near partitions_max; for administrators who must be "
-        "able to delete topics",
+        description="true: rheostat never sets a quota for this tenant, not even near partitions_max; for administrators, who "
+        "must always be able to delete topics",
     )
 
     @model_validator(mode="before")
@@ -112,7 +124,7 @@ class TenantSettings(BaseModel):
 
 
 class MutationQuotaSettings(BaseModel):
-    """Quotas for topic creations and deletions (KIP-599), adapted to the controller's load. Without this section there are none."""
+    """Quotas for topic creations and deletions (KIP-599), adapted to the controller's load. Without this section: none."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -120,53 +132,61 @@ class MutationQuotaSettings(BaseModel):
         default_factory=ControllerObjectiveSettings, description="objectives for the controller"
     )
     tenants: tuple[TenantSettings, ...] = Field(default=(), description="rules for tenants")
-    rate_per_s_max: float = Field(default=5_000.0, ge=1, description="maximum partitions/s of all tenants together")
+    rate_per_s_max: float = Field(
+        default=5_000.0, ge=1, description="highest total rate of all tenants, in partitions/s"
+    )
     over_allocation: float = Field(
         default=2.0,
         ge=1,
         le=100,
-        description="quotas may add up to this multiple of the total rate, because tenants are rarely active at the same time",
+        description="the sum of all quotas may be this many times the total rate, because the tenants are rarely all active at "
+        "the same time",
     )
     default_entity: Literal["user", "client-id", "user and client-id", "none"] = Field(
         default="user",
-        description="kind of the <default> quota that rheostat manages; with this quota Kafka also measures tenants without their "
-        "own quota. user; client-id, if clients do not authenticate; user and client-id, for pairs; none: rheostat "
-        "sets no <default> quota",
+        description="entity of the <default> quota that rheostat sets, so that Kafka limits and measures tenants without their "
+        "own quota: user; client-id, if clients do not authenticate; user and client-id, for pairs; none: rheostat sets no "
+        "<default> quota",
     )
     measure: bool = Field(
         default=False,
-        description="only with default_entity none; true: if no quota exists, rheostat sets a quota that limits nothing, because "
-        "Kafka measures only tenants that have a quota",
+        description="only with default_entity none. true: while no mutation quota exists, rheostat sets a quota that is too "
+        "high to limit a tenant, because Kafka measures only tenants that have a quota",
     )
     existing_quotas: Literal["adopt", "preserve"] = Field(
         default="adopt",
-        description="what to do with quotas that existed before; adopt: manage them, and restore them on release; preserve: leave "
-        "them alone",
+        description="what rheostat does with quotas that it has not set; adopt: it changes them, and restores them on release; "
+        "preserve: it leaves them alone",
     )
     partitions_max: int | None = Field(
         default=None,
         ge=1,
-        description="soft limit of the partitions in the cluster; near this limit rheostat lowers the quotas; if absent, "
-        "limits.max_partitions applies, which counts replicas",
+        description="soft limit of the number of partitions in the cluster; near this limit rheostat lowers the quotas. If "
+        "absent, limits.max_partitions applies, which counts replicas",
     )
     partitions_near_ratio: float = Field(
-        default=0.9, gt=0, lt=1, description="share of partitions_max above which rheostat lowers the quotas"
+        default=0.9,
+        gt=0,
+        lt=1,
+        description="rheostat lowers the quotas when the cluster has more than this share of partitions_max",
     )
     quota_samples: int = Field(
         default=11,
         ge=2,
-        description="controller.quota.window.num of the controllers; if absent, the value that all brokers share",
+        description="controller.quota.window.num of the controllers; if absent, the value of the brokers, provided that they "
+        "all have the same",
     )
     quota_window_s: Seconds = Field(
         default=1.0,
         gt=0,
-        description="controller.quota.window.size.seconds of the controllers; if absent, the value that all brokers share",
+        description="controller.quota.window.size.seconds of the controllers; if absent, the value of the brokers, provided "
+        "that they all have the same",
     )
     tenants_max: int = Field(
         default=2_000,
         ge=1,
         le=10_000,
-        description="maximum number of tenants with their own quota; the <default> quota limits all other tenants",
+        description="highest number of tenants with their own quota; the <default> quota limits all other tenants",
     )
     cycle_s: Seconds = Field(default=5.0, ge=1, le=60, description="seconds between two cycles")
 

@@ -23,31 +23,37 @@ class ObjectiveSettings(BaseModel):
     latency_ms: Milliseconds | None = Field(
         default=None,
         gt=0,
-        description="highest p99 latency of produce requests, as brokers report it, in ms; auto, the default: for each broker, "
-        "the p99 of its clients without a move, plus tolerance",
+        description="highest p99 of the time of produce requests, as the brokers report it, in ms. auto, the default: for each "
+        "broker the p99 of its clients while nothing moves, plus tolerance",
     )
     tolerance: float = Field(
         default=0.5,
         ge=0.1,
         le=100,
-        description="for latency_ms auto: how much longer than without a move clients may wait, as a share; 0.5 means 50 % "
-        "longer. Clients may always wait 5 ms longer",
+        description="only with latency_ms auto: how much longer the p99 may be during a move, as a share of the p99 without a "
+        "move; 0.5 allows 50 % more. At least 5 ms more are always allowed",
     )
     mode: Mode = Field(
         default=Mode.FAST,
-        description="speed of moves; fast: as fast as the objective allows; deadline: just fast enough to end at finish_at; share: "
-        "at most the share share_max of every broker's capacity; gentle: the share gentle_ratio of the rate that the "
-        "objective allows",
+        description="speed of moves; fast: as fast as the objective allows; deadline: just fast enough to end at finish_at; "
+        "share: moves use at most the share share_max of each broker's capacity; gentle: moves use the share gentle_ratio of "
+        "the rate that the objective allows",
     )
     finish_at: AwareDatetime | None = Field(
         default=None,
         description="for mode deadline: the time at which moves have to end, for example 2026-01-31T06:00:00Z",
     )
     share_max: float | None = Field(
-        default=None, gt=0, le=1, description="for mode share: the highest share of the capacity; 0.25 is a quarter"
+        default=None,
+        gt=0,
+        le=1,
+        description="for mode share: the highest share of a broker's capacity that moves may use; 0.25 is a quarter",
     )
     gentle_ratio: float = Field(
-        default=0.5, gt=0, le=1, description="for mode gentle: the share of the headroom that moves use"
+        default=0.5,
+        gt=0,
+        le=1,
+        description="for mode gentle: the share of the rate that the objective allows, which moves use",
     )
 
     @field_validator("latency_ms", mode="before")
@@ -113,10 +119,11 @@ class BrokerCapacity(BaseModel):
 
 
 class CapacitySettings(BrokerCapacity):
-    """The bandwidth of the brokers, for clients and replication together. With ``auto`` it is learned from the clients' latency."""
+    """Bandwidth of each broker, for clients and replication together. `auto`: the tuner learns it from client latency."""
 
     brokers: dict[Annotated[int, Field(ge=0)], BrokerCapacity] = Field(
-        default_factory=dict, description="brokers with another capacity, by broker id"
+        default_factory=dict,
+        description="broker id → in_bytes_per_s and out_bytes_per_s of a broker with another capacity",
     )
 
     def of(self, broker: int) -> Capacity:

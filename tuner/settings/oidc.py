@@ -8,35 +8,38 @@ from streaming.shared.addresses import is_https_or_local
 
 
 class OidcSettings(BaseModel):
-    """JSON Web Tokens that the HTTP API accepts, and the roles that they give."""
+    """Access to the HTTP API with the JSON Web Tokens of an OpenID Connect provider, beside the tuner's own tokens."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    issuer: str = Field(description="the provider's name, exactly as in the claim iss of its tokens")
-    audience: str = Field(description="rheostat's name at the provider; a token for another audience is refused")
+    issuer: str = Field(description="name of the provider, exactly as in the claim iss of its tokens")
+    audience: str = Field(
+        description="rheostat's name at the provider; rheostat refuses a token whose claim aud has another name"
+    )
     jwks_url: str | None = Field(default=None, description="URL of the provider's public keys (JWKS)")
     jwks_file: str | None = Field(
         default=None,
-        description="file with the provider's public keys, instead of jwks_url; read again when it changes",
+        description="file with the provider's public keys, instead of jwks_url; the tuner reads the file again when it changes",
     )
     jwks_cafile: str | None = Field(
         default=None,
-        description="PEM file with the authorities that sign the certificate of jwks_url; none: those of the operating system",
+        description="PEM file with the certificate authorities (CAs) of jwks_url; without it, the CAs of the operating system",
     )
     role_claim: str = Field(
         default="roles",
         pattern=r"^[^.\s]+(\.[^.\s]+)*$",
-        description="claim with the caller's roles or groups, a text or a list; with dots for a claim inside another one "
-        "(realm_access.roles)",
+        description="claim with the caller's roles or groups, as a text or a list; for a claim inside another claim, both "
+        "names with a dot (realm_access.roles)",
     )
     read_values: tuple[str, ...] = Field(
-        default=("rheostat-read",), description="values of role_claim that may read everything"
+        default=("rheostat-read",), description="a caller with one of these values in role_claim may read"
     )
     operate_values: tuple[str, ...] = Field(
-        default=("rheostat-operate",), description="values of role_claim that may also give orders"
+        default=("rheostat-operate",),
+        description="a caller with one of these values in role_claim may read and give orders",
     )
     name_claim: str = Field(
-        default="sub", description="claim with the caller's name, which is recorded with every order"
+        default="sub", description="claim with the caller's name; rheostat records the name with every order"
     )
 
     @model_validator(mode="after")

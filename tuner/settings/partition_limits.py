@@ -13,7 +13,7 @@ Count = Annotated[int, Field(ge=0, le=UNLIMITED)]
 
 
 class LimitsSettings(BaseModel):
-    """Limits on the number of partitions (KIP-578). They count replicas, without internal topics. By default there is none."""
+    """Limits on the number of partitions (KIP-578), counted in replicas without internal topics. By default there are none."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -21,7 +21,7 @@ class LimitsSettings(BaseModel):
         Literal["kafka", "msk.t3.small", "msk.large", "msk.xlarge", "msk.2xlarge", "msk.4xlarge", "msk.express"] | None
     ) = Field(
         default=None,
-        description="recommended limits; kafka: 4000 replicas on each broker and 200000 in the cluster; the following keys "
+        description="a named set of limits; kafka: 4000 replicas on each broker and 200000 in the cluster. The keys below "
         "override the preset",
     )
     max_broker_partitions: int | None = Field(
@@ -34,10 +34,11 @@ class LimitsSettings(BaseModel):
         default=None,
         ge=0,
         le=UNLIMITED,
-        description="highest number of replicas in the cluster (max.partitions of KIP-578); both limits apply",
+        description="highest number of replicas in the whole cluster (max.partitions of KIP-578); applies in addition to "
+        "max_broker_partitions",
     )
     by_broker: dict[Broker, Count] = Field(
-        default_factory=dict, description="limits of single brokers, by broker id, for example 3: 2000"
+        default_factory=dict, description="broker id → highest number of replicas on this broker, for example 3: 2000"
     )
 
     @property

@@ -10,13 +10,13 @@ from tuner.core.reassignment_steps import UNLIMITED
 
 
 class ReassignSettings(BaseModel):
-    """Execution of reassignment plans. The three limits of KIP-435 apply to all plans together; a plan may have lower limits."""
+    """Execution of reassignment plans. The three limits with the ending movements_max (KIP-435) apply to the sum of all plans."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    enabled: bool = Field(default=True, description="whether this tuner executes the plans of `rheostat reassign`")
+    enabled: bool = Field(default=True, description="true: this tuner executes the plans of `rheostat reassign`")
     leader_movements_max: int | None = Field(
-        default=None, ge=1, description="highest number of running steps that move a leader; if absent, unlimited"
+        default=None, ge=1, description="highest number of running steps that move a leader; if absent, no limit"
     )
     partition_movements_max: int | None = Field(
         default=None,
@@ -26,24 +26,25 @@ class ReassignSettings(BaseModel):
     replica_movements_max: int | None = Field(
         default=None,
         ge=1,
-        description="highest number of replicas that a step changes; if absent, a step may change all replicas of a partition",
+        description="highest number of replicas that one step adds to a partition; if absent, one step adds all new replicas "
+        "of a partition",
     )
 
     slots_min: int = Field(
         default=ConcurrencyLimits().slots_min,
         ge=1,
-        description="lowest number of partitions that each broker sends (or receives) at the same time",
+        description="lower bound of the number of partitions that one broker sends, or receives, at the same time; the tuner "
+        "chooses a number between slots_min and slots_max",
     )
     slots_max: int = Field(
         default=ConcurrencyLimits().slots_max,
         ge=1,
-        description="highest number of partitions that each broker sends (or receives) at the same time; the tuner adapts "
-        "the number between slots_min and slots_max",
+        description="upper bound of the number of partitions that one broker sends, or receives, at the same time",
     )
     cluster_max: int = Field(
         default=ConcurrencyLimits().cluster_max,
         ge=1,
-        description="highest number of steps in the whole cluster that copy at the same time",
+        description="highest number of partitions that are copied at the same time in the whole cluster",
     )
 
     @model_validator(mode="after")

@@ -44,17 +44,17 @@ class ScheduleRule(BaseModel):
     time_zone: str = Field(
         default="UTC",
         max_length=100,
-        description="time zone of cron: a name of the IANA database, such as Europe/Berlin",
+        description="time zone in which cron is read: a name of the IANA database, such as Europe/Berlin",
     )
     duration_s: Seconds = Field(
         ge=60,
         le=_DURATION_S_MAX,
-        description="how long the rule applies after each time of cron, in seconds; at most until the next of these times",
+        description="how long the rule applies, in seconds from each time of cron; at most until the next time of cron",
     )
     rate_bytes_per_s_max: Rate | None = Field(
         default=None,
         ge=1,
-        description="the ceiling, in bytes/s, while the rule applies; lower or higher than tuner's own",
+        description="the ceiling while the rule applies, in bytes/s; may be lower or higher than tuner.rate_bytes_per_s_max",
     )
     mode: Mode | None = Field(
         default=None, description="mode of the objective while the rule applies: fast, gentle, share, deadline"

@@ -24,30 +24,35 @@ from tuner.settings.schedule import ScheduleRule
 
 
 class TunerSettings(BaseModel):
-    """The tuner."""
+    """Limits and tasks of the tuner."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     rate_bytes_per_s_max: Rate = Field(
         ge=1,
-        description="the ceiling, in bytes/s: the tuner raises no leader or follower throttle above this rate; required",
+        description="the ceiling, in bytes/s: the tuner raises no leader or follower throttle above this rate",
     )
     rate_bytes_per_s_min: Rate = Field(
         default=5 * MB,
         ge=1,
-        description="lowest rate that the tuner sets, in bytes/s; at low rates copies stop and burst, because Kafka never "
-        "interrupts a fetch",
+        description="lowest throttle that the tuner sets, in bytes/s. At low rates a copy alternates between bursts and "
+        "pauses, because Kafka never interrupts a fetch",
     )
     dry_run: bool = Field(
         default=True,
-        description="true: the tuner makes and records decisions, but changes nothing in the cluster; false: the tuner acts. If "
-        "the key is missing, the tuner does not act",
+        description="true: the tuner makes decisions and records them, but changes nothing in the cluster; false: the tuner "
+        "also changes the cluster. If the key is missing, it is true",
     )
-    cycle_s: Seconds = Field(default=5.0, ge=1, le=60, description="seconds between two cycles")
+    cycle_s: Seconds = Field(
+        default=5.0,
+        ge=1,
+        le=60,
+        description="seconds between two cycles; in each cycle the tuner reads the newest signals and decides",
+    )
     signal_age_s_max: Seconds = Field(
         default=15.0,
         gt=0,
-        description="highest age of signals in seconds; with older signals the tuner raises no throttle",
+        description="highest age of a signal, in seconds; the tuner does not raise a throttle on the basis of an older signal",
     )
     external_change_hold_s: Seconds = Field(
         default=3600.0,
@@ -58,43 +63,46 @@ class TunerSettings(BaseModel):
     clear_finished: bool = Field(
         default=True,
         description="true: when a move ends, the tuner removes the throttle that was set for this move, as "
-        "kafka-reassign-partitions --verify does; if the throttle also limits other replicas, the tuner only restores "
-        "its earlier rate",
+        "kafka-reassign-partitions --verify does; if the throttle also limits other replicas, the tuner only restores its "
+        "earlier rate. false: the tuner only restores the rates that it has changed",
     )
     existing_throttles: Literal["adopt", "preserve"] = Field(
         default="adopt",
-        description="what to do with throttles that were set before a move; adopt: change them during the move, and restore them "
-        "afterwards; preserve: leave them alone",
+        description="what the tuner does with throttles that were set before a move; adopt: it changes them during the move "
+        "and restores them afterwards; preserve: it leaves them alone",
     )
     first_topics: tuple[Annotated[str, Field(min_length=1, max_length=249)], ...] = Field(
         default=(),
-        description="topics whose partitions move and recover before others, the first in this list first; a name may contain *, "
-        "such as payments-*. Partitions that have lost replicas and are at or below min.insync.replicas still go first",
+        description="topics whose partitions move and recover before the partitions of other topics, in the order of this "
+        "list; a name may contain *, such as payments-*. Still earlier are partitions that have lost replicas and have "
+        "min.insync.replicas or fewer in-sync replicas",
     )
     unthrottled_moves: Literal["throttle", "leave"] | None = Field(
         default=None,
-        description="what the tuner does with moves of other tools that have no throttle; throttle, the default if the settings "
-        "have an objective or a capacity: it sets a throttle, starting at the lowest rate with which the move ends, and removes it "
-        "at the end of the move; leave, the default otherwise: it does nothing. If the tuner has throttled a move, the move stays "
-        "throttled until its end. Plans of `rheostat reassign` are always throttled",
+        description="what the tuner does with a move that another tool has started without a throttle. throttle: it sets a "
+        "throttle, at first the lowest rate at which the move ends, and removes the throttle at the end of the move. leave: it "
+        "sets no throttle. Default: throttle if the settings have tuner.objective or tuner.capacity, else leave. The tuner "
+        "always throttles plans of `rheostat reassign`",
     )
     recovery: Literal["off", "watch", "act"] = Field(
         default="watch",
-        description="what the tuner does about replicas that catch up after their broker was away or lost its disk: watch "
-        "says what it would do and writes nothing for them; act, which needs an objective, throttles them like replicas that move, "
-        "except those of partitions below min.insync.replicas; off ignores them",
+        description="what the tuner does with a replica that catches up after its broker was offline or has lost its disk. "
+        "watch: it reports what it would do, and writes nothing. act: it throttles this replica like a replica that moves, "
+        "except if its partition has fewer in-sync replicas than min.insync.replicas; act needs an objective. off: it ignores "
+        "the replica",
     )
     leadership: Literal["off", "watch", "act"] = Field(
         default="watch",
-        description="what the tuner does about partitions that their preferred replica does not lead, where Kafka does not elect "
-        "it itself (auto.leader.rebalance.enable is false): watch says what it would do; act gives a broker its leaders back once "
-        "it has caught up, one group of partitions at a time, while the latency of its producers allows it; off ignores them",
+        description="what the tuner does if auto.leader.rebalance.enable is false and a partition has another leader than its "
+        "preferred replica. watch: it reports what it would do. act: when a broker has caught up, the tuner elects the "
+        "preferred leaders on it, one group of partitions after another, as long as the latency of its producers allows it. "
+        "off: it ignores the partition",
     )
     config_writes_per_s_max: float = Field(
         default=50.0,
         ge=1,
-        description="highest number of throttle writes a second while rates change, for all brokers together; in larger clusters "
-        "rates therefore change in larger steps. The tuner writes decreases first",
+        description="highest number of writes of throttles per second, for all brokers together, while the tuner changes "
+        "rates. With many brokers the tuner therefore changes rates in larger steps. It writes decreases first",
     )
     objective: ObjectiveSettings | None = Field(
         default_factory=ObjectiveSettings,
@@ -108,7 +116,7 @@ class TunerSettings(BaseModel):
     schedule: tuple[ScheduleRule, ...] = Field(
         default=(),
         max_length=50,
-        description="rules that change the ceiling, and the mode and tolerance of the objective, at given times",
+        description="rules that change the ceiling, the mode and the tolerance of the objective at given times",
     )
     mutation_quota: MutationQuotaSettings | None = Field(
         default=None,
@@ -120,13 +128,14 @@ class TunerSettings(BaseModel):
     vetoes: tuple[VetoSettings, ...] = Field(
         default=(),
         max_length=16,
-        description="checks of other services that can hold or lower throttles, and hold the steps of plans",
+        description="checks: other services that the tuner asks, and that can keep throttles from rising, lower them, and hold "
+        "the steps of plans",
     )
     cruise_control: CruiseControlSettings | None = Field(
         default=None, description="reads what Cruise Control executes, and adjusts its concurrency to the throttles"
     )
     webhooks: tuple[WebhookSettings, ...] = Field(
-        default=(), max_length=16, description="receivers that the tuner tells about moves"
+        default=(), max_length=16, description="services to which the tuner sends events about moves"
     )
     metrics: MetricsSettings = Field(default_factory=MetricsSettings, description="optional metrics")
     http: HttpSettings = Field(default_factory=HttpSettings, description="the tuner's HTTP endpoint")
@@ -160,7 +169,9 @@ class TunerSettings(BaseModel):
     @model_validator(mode="after")
     def _check_objective_and_capacity(self) -> TunerSettings:
         if self.capacity is not None and self.objective is None:
-            raise ValueError("capacity is used with an objective only: leave it out, or leave out objective: off")
+            raise ValueError(
+                "capacity has an effect only with an objective: leave out capacity, or leave out objective: off"
+            )
         if self.objective is not None and self.objective.mode is Mode.SHARE and self.capacity is None:
             raise ValueError(
                 "mode share needs capacity: without in_bytes_per_s and out_bytes_per_s a share is not known"
@@ -202,7 +213,7 @@ class TunerSettings(BaseModel):
         if ceiling is not None and ceiling < self.rate_bytes_per_s_min:
             raise ValueError(
                 f"schedule, rule {rule.name}: rate_bytes_per_s_max ({rate_text(ceiling)}) is below tuner.rate_bytes_per_s_min "
-                f"({rate_text(self.rate_bytes_per_s_min)}): raise the one, or lower the other"
+                f"({rate_text(self.rate_bytes_per_s_min)}): raise the first, or lower the second"
             )
         if rule.mode is None and rule.tolerance is None:
             return

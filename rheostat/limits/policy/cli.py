@@ -27,9 +27,10 @@ def export(
         bool, typer.Option("--force", help="also overwrite files that were changed after their export")
     ] = False,
 ) -> None:
-    """Writes the jar of the policy, the settings for the controllers, an example of the limits file and a systemd unit.
+    """Writes the jar of the CreateTopicPolicy, the settings for the controllers, an example of the limits file and a systemd unit.
 
-    The jar runs on Kafka 3.9 and newer. It is compiled on first use, without a JDK. Exit code 1: a changed file was kept.
+    The jar runs on Kafka 3.9 and newer. rheostat compiles the jar on first use, which needs no JDK. Files that you have
+    changed are kept. Exit code 1: this version has new content for a file that you have changed.
     """
     from rheostat.config.cli import export_files
     from rheostat.console.output import tell
@@ -47,8 +48,8 @@ def keep(
 ) -> None:
     """Counts the partitions of each broker and replaces the limits file, until SIGTERM or Ctrl-C.
 
-    Run it on the machine of each controller. The settings file is read again before each count. If the cluster cannot be read, the
-    file stays as it is; after five minutes the policy allows each topic.
+    Run the command on the machine of each controller. It reads the settings file again before each count. If the cluster does not
+    answer, the file stays as it is. After five minutes without a new count the policy allows every topic.
     """
     from rheostat.console.logs import set_up_logs
     from rheostat.limits.policy.keeper import run_keep

@@ -98,7 +98,7 @@ def run_keep(config: Path, file: Path, every_s: float, *, once: bool) -> int:
         CommandError: with ``once``, the cluster cannot be read or the file cannot be written.
     """
     if not EVERY_S_MIN <= every_s <= EVERY_S_MAX:
-        raise BadInputError(f"--every: expected {EVERY_S_MIN:g}s to {EVERY_S_MAX:g}s, found {every_s:g}s")
+        raise BadInputError(f"--every: expected {EVERY_S_MIN:g} s to {EVERY_S_MAX:g} s, found {every_s:g} s")
     if not file.parent.is_dir():
         raise BadInputError(f"FILE: the folder {file.parent} does not exist: create it, or name another file")
     _check_replaceable(file)

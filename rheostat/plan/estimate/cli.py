@@ -26,7 +26,7 @@ def estimate(
         Path | None,
         typer.Argument(
             metavar="PLAN.json",
-            help="a plan of kafka-reassign-partitions; without it, the reassignments in progress are estimated",
+            help="a plan of kafka-reassign-partitions; without it, the command estimates the reassignments in progress",
         ),
     ] = None,
     config: Annotated[
@@ -36,7 +36,7 @@ def estimate(
             "-c",
             envvar="RHEOSTAT_CONFIG",
             metavar="FILE",
-            help="the settings file, to read the figures from the live cluster",
+            help="the settings file, to read sizes, leaders and write rates from the live cluster",
         ),
     ] = None,
     current: Annotated[
@@ -50,7 +50,7 @@ def estimate(
     throttle: Throttle = None,
     within: Within = None,
     share: Annotated[
-        float | None, share_option("the throttle uses at most this share of --capacity, such as 10%", "--share")
+        float | None, share_option("limit the throttle to this share of --capacity, such as 10%", "--share")
     ] = None,
     capacity: Annotated[
         float | None, rate_option("capacity of a broker's network in one direction", "--capacity")
@@ -61,37 +61,43 @@ def estimate(
     write_rate: Annotated[
         float | None,
         rate_option(
-            "write rate of each partition without a write rate in --current; on the live cluster, replaces the measurement",
+            "write rate of each partition that has no write rate in --current; with a live cluster, replaces the measurement",
             "--write-rate",
             zero=True,
         ),
     ] = None,
     measure_s: MeasureFor = MEASURE_FOR_S,
     move_ratio: Annotated[
-        float | None, share_option("KIP-73: partitions to move ÷ all partitions", "--move-ratio")
+        float | None, share_option("for KIP-73's formula: partitions to move ÷ all partitions", "--move-ratio")
     ] = None,
     log_size_per_broker: Annotated[
-        float | None, size_option("KIP-73: TotalLogSizePerBroker", "--log-size-per-broker", zero=True)
+        float | None,
+        size_option(
+            "for KIP-73's formula: TotalLogSizePerBroker, the bytes on one broker", "--log-size-per-broker", zero=True
+        ),
     ] = None,
     brokers: Annotated[
-        int | None, typer.Option("--brokers", min=1, metavar="N", help="KIP-73: the number of brokers")
+        int | None, typer.Option("--brokers", min=1, metavar="N", help="for KIP-73's formula: the number of brokers")
     ] = None,
     max_bytes_in: Annotated[
         float | None,
         rate_option(
-            "KIP-73: max(BytesInPerSec), the highest rate that clients write to one broker", "--max-bytes-in", zero=True
+            "for KIP-73's formula: max(BytesInPerSec), the highest rate at which clients write to one broker",
+            "--max-bytes-in",
+            zero=True,
         ),
     ] = None,
     max_response_size: Annotated[
         float | None, size_option("replica.fetch.response.max.bytes of the brokers", "--max-response-size")
     ] = None,
     network: Annotated[
-        float | None, rate_option("a broker's network speed, for KIP-73's rule on response sizes", "--network")
+        float | None,
+        rate_option("network speed of a broker, for KIP-73's rule on the size of fetch responses", "--network"),
     ] = None,
     quota_window: Annotated[
         float | None,
         time_option(
-            "length of the replication quota's window, replication.quota.window.num × .size.seconds",
+            "length of the quota window: replication.quota.window.num × replication.quota.window.size.seconds",
             "--quota-window",
             shown_default="11s",
         ),
@@ -102,7 +108,7 @@ def estimate(
         typer.Option(
             "--plot",
             metavar="FILE",
-            help="with --start: draw the forecast load, the throttle and the progress of the slowest side as SVG",
+            help="with --start: draw forecast load, throttle and progress of the slowest broker and direction, as SVG",
         ),
     ] = None,
     as_json: Json = False,
@@ -111,7 +117,7 @@ def estimate(
 
     With --start, the estimate uses the forecast load of each hour instead of the present load.
 
-    Exit code 1: the reassignment cannot end within the limits that the options give or, with --start, within 7 days.
+    Exit code 1: the reassignment cannot end within the limits in the options. With --start: it cannot end within 7 days.
     """
     from rheostat.console.logs import set_up_logs
     from rheostat.plan.estimate.command import run_estimate

@@ -57,7 +57,7 @@ class StartOptions:
             )
         if options.time_s is not None:
             raise BadInputError(
-                "--start and --within: the rate of a forecast changes each hour, so it cannot answer which throttle ends the "
+                "--start and --within: the rate of a forecast changes each hour, so a forecast cannot tell which throttle ends the "
                 "move in time; leave one of them out."
             )
         return requested

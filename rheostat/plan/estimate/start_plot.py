@@ -1,4 +1,4 @@
-"""Draws the forecast of a move: the load of clients, the throttle, and the progress of the side that ends last."""
+"""Draws the forecast of a move: the load of clients, the throttle, and the progress of the throttle whose copies end last."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def draw_start(report: StartReport) -> str:
     if chosen.end_ms is not None:
         marks.append(Mark((chosen.end_ms - now_ms) / 1000, "end"))
     return svg(
-        f"Forecast of a move: the {side[1]} side of broker {side[0]}, which ends last",
+        f"Forecast of a move: the copies through the {side[1]} throttle of broker {side[0]}, which end last",
         f"Now is {local_text(now_ms)}. A start {local_text(chosen.start_ms)} takes {duration_text(chosen)} and ends "
         f"{end_text(chosen)}",
         [(at_ms - now_ms) / 1000 for at_ms in times_ms],

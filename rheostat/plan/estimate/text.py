@@ -34,24 +34,24 @@ def sentences(report: EstimateReport) -> list[str]:
         return _explain_too_slow(report, best)
     if best.rate_bytes_per_s is None or best.time_s is None:
         return [
-            f"The move ends at any rate from {_exact(best.rate_bytes_per_s_min)} up. With --throttle, the answer is the time; with "
-            "--within, the rate."
+            f"The move ends at any rate from {_exact(best.rate_bytes_per_s_min)} up. With --throttle the command computes the "
+            "time, and with --within the rate."
         ]
     limit = f" (limit: {span_text(options.time_s)})" if options.time_s is not None else ""
-    return [f"At {_exact(best.rate_bytes_per_s, options)} it takes {span_text(best.time_s)}{limit}."]
+    return [f"At {_exact(best.rate_bytes_per_s, options)} the move takes {span_text(best.time_s)}{limit}."]
 
 
 def _explain_never_ends(report: EstimateReport, best: RateEstimate[Any]) -> list[str]:
     options, rate, min_rate = report.options, best.rate_bytes_per_s or 0, best.rate_bytes_per_s_min
     # The smallest rate that ends is 1 byte/s above steady-state replication, hence ``min_rate - 1``.
     lines = [
-        f"At {_exact(rate, options)} it never ends: steady-state replication alone takes {rate_text(min_rate - 1)}"
+        f"At {_exact(rate, options)} the move never ends: steady-state replication alone takes {rate_text(min_rate - 1)}"
         f"{_on_side(best.steady_state_side)}. The rate is {rate_text(min_rate - rate)} too low, and more time does not help.",
         f"The lowest rate that ends the move is {_exact(min_rate, options)}.",
     ]
     if best.rate_bytes_per_s_needed is not None and options.time_s is not None:
         needed = _exact(best.rate_bytes_per_s_needed, options)
-        lines.append(f"To end within {span_text(options.time_s)} it takes {needed}.")
+        lines.append(f"To end within {span_text(options.time_s)}, the move needs {needed}.")
     return [*lines, *_explain_capacity(report, best)]
 
 
@@ -64,9 +64,9 @@ def _explain_too_slow(report: EstimateReport, best: RateEstimate[Any]) -> list[s
     return [
         f"The two limits cannot both be met: at most {_exact(rate, options)}, and done within {span_text(options.time_s)}. "
         "Change one of them:",
-        f"  the time: {span_text(time_s)} is the shortest possible at that rate, {span_text(time_s - options.time_s)} more than "
+        f"  the time: {span_text(time_s)} is the shortest time at this rate, {span_text(time_s - options.time_s)} more than "
         f"allowed{_slowest_side(best.slowest_side)};",
-        f"  or the rate: {_exact(needed, options)} ends it in time, {rate_text(needed - rate)} more than allowed.",
+        f"  or the rate: {_exact(needed, options)} ends the move in time, {rate_text(needed - rate)} more than allowed.",
         *_explain_capacity(report, best),
     ]
 
@@ -79,12 +79,12 @@ def _explain_capacity(report: EstimateReport, best: RateEstimate[Any]) -> list[s
     shortest_s = fluid_optimum_s(report.best_loads, capacity)
     if shortest_s is None:
         return [
-            f"But a broker has only {rate_text(capacity)}, and even all of it does not end the move: move fewer partitions at a "
-            "time."
+            f"But the capacity of a broker is only {rate_text(capacity)}, and even the whole capacity does not end the move: move "
+            "fewer partitions at a time."
         ]
     return [
-        f"But a broker has only {rate_text(capacity)}: change the time. With the whole capacity, {span_text(shortest_s)} is the "
-        "shortest possible."
+        f"But the capacity of a broker is only {rate_text(capacity)}: change the time. With the whole capacity, "
+        f"{span_text(shortest_s)} is the shortest possible time."
     ]
 
 
@@ -179,9 +179,9 @@ def _remark_near_steady_state(report: EstimateReport) -> list[str]:
     late_s = fluid_optimum_s(report.best_loads, _PASSED_RATIO_MIN * rate)
     if late_s is not None and late_s <= _LATE_RATIO * time_s:
         return []
-    effect = "it never ends" if late_s is None else f"it takes {span_text(late_s)}"
+    effect = "the move never ends" if late_s is None else f"the move takes {span_text(late_s)}"
     return [
-        f"The rate is close to steady-state replication: Kafka passes {_PASSED_RATIO_MIN:g} to 1.0 of a quota, and at "
+        f"The rate is close to steady-state replication: Kafka lets {_PASSED_RATIO_MIN:g} to 1.0 of a quota pass, and at "
         f"{_PASSED_RATIO_MIN:g} {effect}."
     ]
 

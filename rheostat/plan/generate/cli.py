@@ -43,14 +43,18 @@ def generate(
     rebalance: Annotated[bool, typer.Option("--rebalance", help="balance the bytes of all brokers")] = False,
     tolerance: Annotated[
         float | None,
-        share_option("allowed difference from the brokers' mean bytes", "--tolerance", shown_default="10%"),
+        share_option(
+            "allowed difference between the bytes of a broker and the mean of all brokers",
+            "--tolerance",
+            shown_default="10%",
+        ),
     ] = None,
     *,
     overrides: LimitOverrides,  # @takes_limits makes it from its own options.
     throttle: Throttle = None,
     within: Within = None,
     write_rate: Annotated[
-        float | None, rate_option("write rate of each partition, instead of measuring it", "--write-rate", zero=True)
+        float | None, rate_option("write rate of each partition; replaces the measurement", "--write-rate", zero=True)
     ] = None,
     measure_s: MeasureFor = MEASURE_FOR_S,
     out: Annotated[
@@ -58,7 +62,7 @@ def generate(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Generates a plan that adds, drains, replaces or rebalances brokers and copies few bytes. Starts no move."""
+    """Generates a plan that adds, drains, replaces or rebalances brokers, and copies few bytes for it. Starts no move."""
     from rheostat.console.logs import set_up_logs
     from rheostat.plan.estimate.report import EstimateOptions
     from rheostat.plan.generate.command import run_generate

@@ -129,7 +129,7 @@ class PlanRequest:
         if self.drain and not set(alive) - set(self.drain):
             raise BadInputError("--drain-broker: no living broker would be left to move the data to")
         if self.drain and not set(alive) - set(self.drain) - set(cordoned):
-            raise BadInputError("--drain-broker: every other living broker is cordoned, so none takes the data")
+            raise BadInputError("--drain-broker: every other living broker is cordoned, so no broker can take the data")
 
     def generate(self, loads: BrokerLoads) -> GeneratedPlan:
         """Returns the plan; changes ``loads`` to the state after the plan.

@@ -44,7 +44,8 @@ class CalibrationOptions:
             raise BadInputError(f"--for: expected at most {span_text(DURATION_S_MAX)}, found {span_text(self.for_s)}")
         if self.partitions_max < self.partitions_min:
             raise BadInputError(
-                f"--partitions-max: expected at least {self.partitions_min}, found {self.partitions_max}: a step needs several "
+                f"--partitions-max: expected at least {self.partitions_min}, found {self.partitions_max}: each step creates "
+                "several "
                 "topics"
             )
 

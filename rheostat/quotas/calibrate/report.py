@@ -89,11 +89,13 @@ def proposal_lines(report: CalibrationReport) -> list[str]:
     worst = proposal.worst
     partitions = "1 partition" if worst.size == 1 else f"{worst.size} partitions"
     lines += [
-        f"Total: {proposal.total_per_s:g} partitions/s. The worst case limits it: {KIND_TEXTS[worst.kind]} with {partitions} per "
-        f"topic met the objective up to {worst.low_per_s:.3g}/s. {RESERVE_RATIO:.0%} of it stays in reserve for elections and "
-        "other work of the controller.",
+        f"Total rate: {proposal.total_per_s:g} partitions/s. The slowest kind of mutation determines it: "
+        f"{KIND_TEXTS[worst.kind]} with "
+        f"{partitions} per topic met the objective up to {worst.low_per_s:.3g}/s. {RESERVE_RATIO:.0%} of this rate stays in "
+        "reserve "
+        "for elections and other work of the controller.",
         f"Quota of each tenant: controller_mutation_rate={proposal.tenant_per_s:g}. {proposal.tenants} tenants share "
-        f"{OVER_ALLOCATION:g} × the total, because they are rarely active at the same time.",
+        f"{OVER_ALLOCATION:g} × the total rate, because they are rarely active at the same time.",
         f"Burst: a tenant with a full bucket may create {proposal.burst:.0f} partitions at once "
         f"({proposal.tenant_per_s:g} × {report.samples} × {report.window_s:g} s). The controller needs "
         f"{span_text(proposal.burst_s)} for them at the measured rate.{_burst_advice(report)}",

@@ -61,7 +61,7 @@ class TokenEndpoint:
     cafile: str | None = None
 
     @property
-    def name(self) -> str:
+    def key_and_value(self) -> str:
         return f"kafka.{_ENDPOINT}: {self.url}"
 
     def fetch(self) -> AccessToken:
@@ -82,11 +82,11 @@ class TokenEndpoint:
                 "accept": "application/json",
             },
         )
-        answer = _json_object(self._send(request), self.name)
+        answer = _json_object(self._send(request), self.key_and_value)
         value, lifetime_s = answer.get("access_token"), answer.get("expires_in")
         if not isinstance(value, str):
-            raise LoginError(f"{self.name} answers without an access_token: check the path of the URL")
-        return checked(value, time.time() + lifetime_s if _is_number(lifetime_s) else None, self.name)
+            raise LoginError(f"{self.key_and_value} answers without an access_token: check the path of the URL")
+        return checked(value, time.time() + lifetime_s if _is_number(lifetime_s) else None, self.key_and_value)
 
     def _send(self, request: urllib.request.Request) -> bytes:
         try:
@@ -99,19 +99,21 @@ class TokenEndpoint:
         except urllib.error.HTTPError as error:
             with error:
                 detail = _error_detail(error, deadline_s)
-            raise LoginError(f"{self.name} answers with the status {error.code}{detail}") from error
+            raise LoginError(f"{self.key_and_value} answers with the status {error.code}{detail}") from error
         except TimeoutError as error:
-            raise LoginError(f"{self.name} did not answer within {REQUEST_S_MAX:g} s") from error
+            raise LoginError(f"{self.key_and_value} did not answer within {REQUEST_S_MAX:g} s") from error
         except urllib.error.URLError as error:
             reason = error.reason
             if isinstance(reason, ssl.SSLCertVerificationError):
                 raise LoginError(
-                    f"{self.name}: its certificate is not accepted ({reason.verify_message}): see kafka.sasl_oauth_cafile"
+                    f"{self.key_and_value}: its certificate is not accepted ({reason.verify_message}): see kafka.sasl_oauth_cafile"
                 ) from error
             text = getattr(reason, "strerror", None) or reason
-            raise LoginError(f"{self.name} cannot be reached: {text}") from error
+            raise LoginError(f"{self.key_and_value} cannot be reached: {text}") from error
         except (OSError, http.client.HTTPException) as error:
-            raise LoginError(f"{self.name} does not answer as an HTTP server: {type(error).__name__}") from error
+            raise LoginError(
+                f"{self.key_and_value} does not answer as an HTTP server: {type(error).__name__}"
+            ) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +123,7 @@ class TokenFile:
     path: str
 
     @property
-    def name(self) -> str:
+    def key_and_value(self) -> str:
         return f"kafka.{_FILE}: {self.path}"
 
     def fetch(self) -> AccessToken:
@@ -130,7 +132,7 @@ class TokenFile:
         Raises:
             LoginError: the file has no valid token.
         """
-        return checked(SecretFile(_FILE, self.path).read(), None, self.name)
+        return checked(SecretFile(_FILE, self.path).read(), None, self.key_and_value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +149,7 @@ class TokenProvider:
     function: str
 
     @property
-    def name(self) -> str:
+    def key_and_value(self) -> str:
         return f"kafka.{_PROVIDER}: {self.function}"
 
     def fetch(self) -> AccessToken:
@@ -160,12 +162,12 @@ class TokenProvider:
         try:
             result = function()
         except Exception as error:
-            raise LoginError(f"{self.name} raised {type(error).__name__}: {_quoted(str(error))}") from error
+            raise LoginError(f"{self.key_and_value} raised {type(error).__name__}: {_quoted(str(error))}") from error
         if isinstance(result, str):
-            return checked(result, None, self.name)
+            return checked(result, None, self.key_and_value)
         if isinstance(result, tuple) and len(result) == 2 and isinstance(result[0], str) and _is_number(result[1]):
-            return checked(result[0], result[1] / 1000, self.name)
-        raise LoginError(f"{self.name} must return a token, or a pair of a token and its expiry in epoch ms")
+            return checked(result[0], result[1] / 1000, self.key_and_value)
+        raise LoginError(f"{self.key_and_value} must return a token, or a pair of a token and its expiry in epoch ms")
 
     def _load(self) -> Callable[[], Any]:
         module_name, _, function_name = self.function.partition(":")
@@ -173,34 +175,36 @@ class TokenProvider:
             function = getattr(importlib.import_module(module_name), function_name)
         except Exception as error:
             raise LoginError(
-                f"{self.name} cannot be imported ({type(error).__name__}: {_quoted(str(error))}): check the name, and that "
+                f"{self.key_and_value} cannot be imported ({type(error).__name__}: {_quoted(str(error))}): check the name, and "
+                "that "
                 "PYTHONPATH contains the folder of the module"
             ) from error
         if not callable(function):
-            raise LoginError(f"{self.name} is not a function")
+            raise LoginError(f"{self.key_and_value} is not a function")
         return function  # type: ignore[no-any-return]  # any callable
 
 
-def checked(value: str, expires_s: float | None, name: str) -> AccessToken:
+def checked(value: str, expires_s: float | None, key_and_value: str) -> AccessToken:
     """Returns the token with its expiry.
 
     Args:
         expires_s: the expiry (epoch, in seconds); None if the token's own claim ``exp`` states it.
-        name: the setting and its value, for messages.
+        key_and_value: the setting and its value, for messages.
 
     Raises:
         LoginError: the token has expired, has no known expiry, or is malformed.
     """
     if not _TOKEN.fullmatch(value):
-        raise LoginError(f"{name} gives no token: a token has only letters, digits and - . _ ~ + / =")
+        raise LoginError(f"{key_and_value} gives no token: a token has only letters, digits and - . _ ~ + / =")
     # The token's claim takes precedence, because brokers check the claim, and some endpoints round ``expires_in``.
     expires_s = _expiry_claim(value) or expires_s
     if expires_s is None or not math.isfinite(expires_s):
-        raise LoginError(f"{name} gives a token that does not say when it expires")
+        raise LoginError(f"{key_and_value} gives a token that does not say when it expires")
     ago_s = time.time() - expires_s
     if ago_s >= 0:
         raise LoginError(
-            f"{name} gives a token that expired {ago_s:.0f} s ago: check the program that renews it, and this machine's clock"
+            f"{key_and_value} gives a token that expired {ago_s:.0f} s ago: check the program that renews it, and this "
+            "machine's clock"
         )
     return AccessToken(value, min(expires_s, time.time() + _LIFETIME_S_MAX))
 
@@ -223,13 +227,13 @@ def _is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _NUMBER_MAX
 
 
-def _json_object(body: bytes, name: str) -> dict[str, Any]:
+def _json_object(body: bytes, key_and_value: str) -> dict[str, Any]:
     try:
         answer = json.loads(body)
     except (ValueError, RecursionError) as error:
-        raise LoginError(f"{name} does not answer with JSON: check the path of the URL") from error
+        raise LoginError(f"{key_and_value} does not answer with JSON: check the path of the URL") from error
     if not isinstance(answer, dict):
-        raise LoginError(f"{name} does not answer with a JSON object: check the path of the URL")
+        raise LoginError(f"{key_and_value} does not answer with a JSON object: check the path of the URL")
     return answer
 
 

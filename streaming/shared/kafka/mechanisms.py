@@ -44,7 +44,7 @@ class KeytabLogin:
             name = gssapi.Name(self.principal, gssapi.NameType.kerberos_principal)
             gssapi.Credentials(name=name, usage="initiate", store={"client_keytab": self.keytab, "ccache": cache})
 
-        _explained(acquire, f"as {self.principal}, whose key must be in {self.keytab}, ")
+        _explained(acquire, f"the Kerberos login as {self.principal}, whose key must be in {self.keytab},")
         # kafka-python has no other way to name a ticket cache.
         os.environ["KRB5CCNAME"] = cache
 
@@ -94,11 +94,11 @@ def _create_kerberos(mechanism: Callable[..., Any], config: dict[str, Any]) -> A
     return mechanism(**config)
 
 
-def _explained(call: Callable[[], Any], login: str = "") -> Any:
+def _explained(call: Callable[[], Any], login: str = "the Kerberos login") -> Any:
     """Returns the result of a call of the Kerberos library.
 
     Args:
-        login: the principal and its keytab, for the message.
+        login: the login with its principal and keytab, for the message.
 
     Raises:
         LoginError: the call failed.
@@ -114,4 +114,4 @@ def _explained(call: Callable[[], Any], login: str = "") -> Any:
         ) from error
     except Exception as error:
         text = _CODES.sub("", " ".join(str(error).split()))
-        raise LoginError(f"kafka.sasl_mechanism GSSAPI: the Kerberos login {login}failed: {text}") from error
+        raise LoginError(f"kafka.sasl_mechanism GSSAPI: {login} failed: {text}") from error

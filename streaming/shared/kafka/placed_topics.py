@@ -107,7 +107,7 @@ def _refusal(result: Any, throttle_time_ms: int, topic: str) -> TopicRefusal | N
         return None
     if result.error_code in OUTCOME_UNKNOWN_ERRORS:
         raise Unreachable(
-            f"Kafka did not tell in time whether topic {topic} was changed (error {result.error_code}): look at its partitions "
+            f"Kafka did not confirm in time whether topic {topic} was changed (error {result.error_code}): look at its partitions "
             "before you repeat the command"
         )
     wait = f"; try again in {throttle_time_ms / 1000:g} s" if throttle_time_ms else ""

@@ -32,61 +32,72 @@ class KafkaSettings(BaseModel):
 
     bootstrap_servers: str = Field(description="host:port of one or more brokers, separated by commas")
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
-        default="PLAINTEXT", description="as in Kafka's own client settings"
+        default="PLAINTEXT", description="security.protocol of a Kafka client"
     )
     sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI"] | None = Field(
-        default=None, description="needed with SASL_PLAINTEXT and SASL_SSL"
+        default=None, description="SASL mechanism; required with SASL_PLAINTEXT and SASL_SSL"
     )
-    sasl_username: str | None = Field(default=None, description="user of PLAIN and SCRAM")
+    sasl_username: str | None = Field(default=None, description="user name for PLAIN and SCRAM")
     sasl_password: SecretStr | None = Field(
         default=None,
-        description="password of PLAIN and SCRAM; better given as environment variable RHEOSTAT_KAFKA__SASL_PASSWORD",
+        description="password for PLAIN and SCRAM; better set as environment variable RHEOSTAT_KAFKA__SASL_PASSWORD",
     )
     sasl_password_file: str | None = Field(
-        default=None, description="file whose only line is the password, instead of sasl_password; read at each login"
+        default=None,
+        description="file whose only line is the password, instead of sasl_password; rheostat reads it at each login",
     )
     sasl_oauth_token_endpoint: str | None = Field(
-        default=None, description="URL that gives tokens for client credentials (OAuth 2.0), for OAUTHBEARER"
+        default=None,
+        description="for OAUTHBEARER: URL of the token endpoint of an OAuth 2.0 provider, from which rheostat gets tokens with "
+        "its client id and secret",
     )
-    sasl_oauth_client_id: str | None = Field(default=None, description="client of the token endpoint")
+    sasl_oauth_client_id: str | None = Field(default=None, description="rheostat's client id at the token endpoint")
     sasl_oauth_client_secret: SecretStr | None = Field(
         default=None,
-        description="secret of that client; better given as environment variable RHEOSTAT_KAFKA__SASL_OAUTH_CLIENT_SECRET",
+        description="secret of sasl_oauth_client_id; better set as environment variable RHEOSTAT_KAFKA__SASL_OAUTH_CLIENT_SECRET",
     )
     sasl_oauth_client_secret_file: str | None = Field(
         default=None,
-        description="file whose only line is the secret, instead of sasl_oauth_client_secret; read for each token",
+        description="file whose only line is the secret, instead of sasl_oauth_client_secret; rheostat reads it for each token",
     )
     sasl_oauth_scope: str | None = Field(default=None, description="scope of the tokens, if the endpoint needs one")
     sasl_oauth_cafile: str | None = Field(
         default=None,
-        description="PEM file with the authorities that sign the endpoint's certificate; none: those of the operating system",
+        description="PEM file with the certificate authorities (CAs) of the token endpoint; without it, the CAs of the "
+        "operating system",
     )
     sasl_oauth_token_file: str | None = Field(
         default=None,
-        description="file whose only line is a token (JWT) that another program renews, for OAUTHBEARER; read at each login",
+        description="for OAUTHBEARER: file whose only line is a JSON Web Token, which another program renews; rheostat reads "
+        "it at each login",
     )
     sasl_oauth_token_provider: str | None = Field(
         default=None,
         pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$",
-        description="Python function that returns a token, as package.module:function, for OAUTHBEARER (Amazon MSK IAM)",
+        description="for OAUTHBEARER: Python function that returns a token, written as package.module:function; for IAM of "
+        "Amazon MSK, for example",
     )
-    sasl_kerberos_service_name: str = Field(default="kafka", description="Kerberos service of the brokers, for GSSAPI")
-    sasl_kerberos_principal: str | None = Field(default=None, description="rheostat's principal in the keytab")
+    sasl_kerberos_service_name: str = Field(
+        default="kafka", description="for GSSAPI: Kerberos service name of the brokers"
+    )
+    sasl_kerberos_principal: str | None = Field(
+        default=None, description="for GSSAPI: rheostat's principal in the keytab"
+    )
     sasl_kerberos_keytab: str | None = Field(
         default=None,
-        description="keytab of sasl_kerberos_principal; none: the ticket cache of the user, as kinit writes it",
+        description="for GSSAPI: keytab file with the key of sasl_kerberos_principal; without it, rheostat uses the tickets "
+        "that kinit has got",
     )
     ssl_cafile: str | None = Field(
-        default=None, description="PEM file with the authorities that sign the brokers' certificates"
+        default=None, description="PEM file with the certificate authorities (CAs) of the brokers"
     )
     ssl_certfile: str | None = Field(default=None, description="PEM file with rheostat's certificate, for mutual TLS")
     ssl_keyfile: str | None = Field(
         default=None,
-        description="PEM file with rheostat's key, for mutual TLS: PKCS#8 (BEGIN PRIVATE KEY) without passphrase, as Java requires",
+        description="PEM file with the key of ssl_certfile: PKCS#8 (BEGIN PRIVATE KEY) without passphrase, as Java requires",
     )
     request_timeout_s: Seconds = Field(
-        default=10.0, gt=0, le=120, description="longest wait for one answer, in seconds"
+        default=10.0, gt=0, le=120, description="longest time to wait for a broker's answer, in seconds"
     )
 
     @field_validator("bootstrap_servers")
@@ -116,9 +127,9 @@ class KafkaSettings(BaseModel):
                     "sasl_oauth_token_endpoint must be a URL that begins with https:// (http:// only for a host like 127.0.0.1)"
                 )
         if (self.sasl_kerberos_principal is None) != (self.sasl_kerberos_keytab is None):
-            raise ValueError("sasl_kerberos_principal and sasl_kerberos_keytab go together")
+            raise ValueError("sasl_kerberos_principal and sasl_kerberos_keytab: set both, or neither")
         if (self.ssl_certfile is None) != (self.ssl_keyfile is None):
-            raise ValueError("ssl_certfile and ssl_keyfile go together")
+            raise ValueError("ssl_certfile and ssl_keyfile: set both, or neither")
         return self
 
     def _require(self, name: str) -> None:

@@ -72,7 +72,7 @@ class TokenSource:
                     raise LoginError(str(self._error))
                 left_s = deadline_s - time.monotonic()
                 if left_s <= 0:
-                    raise LoginError(f"{self._origin.name} did not give a token within {wait_s:g} s")
+                    raise LoginError(f"{self._origin.key_and_value} did not give a token within {wait_s:g} s")
                 self._is_demanded = True
                 self._changed.notify_all()
                 self._changed.wait(left_s)
@@ -111,7 +111,7 @@ class TokenSource:
             try:
                 token = self._origin.fetch()
             except Exception as error:  # noqa: BLE001 - no other thread fetches tokens, so this one must not end
-                self._report_failure(_login_error(error, self._origin.name), retry_s)
+                self._report_failure(_login_error(error, self._origin.key_and_value), retry_s)
                 self._pause(retry_s)
                 retry_s = min(_RETRY_S_MAX, retry_s * 2)
                 continue
@@ -122,7 +122,7 @@ class TokenSource:
                 self._share(token)
                 self._changed.notify_all()
             if had_failed:
-                log.info("a token for Kafka was fetched again", origin=self._origin.name)
+                log.info("a token for Kafka was fetched again", origin=self._origin.key_and_value)
             self._pause_until_renewal(token)
 
     def _report_failure(self, error: LoginError, retry_s: float) -> None:

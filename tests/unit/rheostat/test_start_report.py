@@ -82,8 +82,9 @@ def test_best_start_is_told_with_end_interval_and_bottleneck() -> None:
         "The best start is 2025-11-24 22:30+00:00: it takes 2 h 53 min and ends 2025-11-25 01:22+00:00"
     )
     assert lines[1] == (
-        "The leader side of broker 1 ends last. It copies slowest from 2025-11-24 22:30+00:00 on: its throttle is 40.0 MB/s, "
-        "the part of the capacity that clients (80.0 MB/s) leave, and steady-state replication takes 0 B/s of it."
+        "The copies through the leader throttle of broker 1 end last. They are slowest from 2025-11-24 22:30+00:00 on: the "
+        "throttle is 40.0 MB/s, the part of the capacity that clients (80.0 MB/s) leave, and steady-state replication takes "
+        "0 B/s of this rate."
     )
     assert lines[2].startswith(
         "A start now takes 3 h 28 min; with the current load at all hours it would take 3 h 28 min."
@@ -109,7 +110,7 @@ def test_start_now_names_the_hour_and_the_clients_that_bind() -> None:
     assert lines[0].startswith(
         "The move starts 2025-11-24 18:00+00:00: it takes 3 h 28 min and ends 2025-11-24 21:28+00:00 ("
     )
-    assert "its throttle is 40.0 MB/s, the part of the capacity that clients (80.0 MB/s) leave" in lines[1]
+    assert "the throttle is 40.0 MB/s, the part of the capacity that clients (80.0 MB/s) leave" in lines[1]
     assert "The best start within a day is 2025-11-24 22:30+00:00: it takes 2 h 53 min." in lines
 
 

@@ -199,7 +199,7 @@ def test_files_of_a_later_spark_are_left_as_they_are(folder: Path, said: list[An
         note_failure(folder)
     assert {each: each.read_bytes() for each in folder.rglob("*") if each.is_file()} == before
     assert [line["event"] for line in told] == [
-        "a record that ends the stream whenever it is read cannot be found and left out"
+        "a record ends the stream whenever the stream reads it; the stream cannot find this record, and so cannot leave it out"
     ] * 2
     assert f"{path} in its format v2, and this version of rheostat reads v1 only" in told[0]["reason"]
     assert said == []

@@ -142,8 +142,8 @@ class VetoWatch:
             state.failure = str(failure)
         if is_new:
             log.warning(
-                "a check gives no valid answer: its last answer counts for answer_valid_s, then it holds for unknown_hold_s, "
-                "and after that it does not veto",
+                "a check gives no valid answer: its last answer counts for answer_valid_s, then the check holds throttles for "
+                "unknown_hold_s, and after that it does not veto",
                 veto=check.name,
                 why=str(failure),
                 answer_valid_s=check.answer_valid_s,

@@ -81,7 +81,9 @@ class WebhookSender:
         for _ in range(left):
             self._count(self.settings.name, "dropped")
         if left:
-            log.warning("events for a webhook are dropped, as the tuner stops", webhook=self.settings.name, events=left)
+            log.warning(
+                "events for a webhook are dropped, because the tuner stops", webhook=self.settings.name, events=left
+            )
 
     def _send_repeatedly(self) -> None:
         attempts = 0

@@ -196,7 +196,7 @@ def test_shared_variable_gives_way_to_a_key_of_the_entry() -> None:
 
 
 def test_variable_of_an_unknown_cluster_is_refused() -> None:
-    expected = "environment: RHEOSTAT_CLUSTERS__NORTH__TUNER__DRY_RUN: the file has no cluster of this name; it has east, prod-west"
+    expected = "environment: RHEOSTAT_CLUSTERS__NORTH__TUNER__DRY_RUN: the file has no cluster of this name; its clusters are east, prod-west"
     assert fault(GOOD, {"RHEOSTAT_CLUSTERS__NORTH__TUNER__DRY_RUN": "true"}) == expected
     assert "it has no `clusters`" in fault(SHARED, {"RHEOSTAT_CLUSTERS__NORTH__TUNER__DRY_RUN": "true"})
 
@@ -260,7 +260,7 @@ def test_choice_refuses_no_name_and_unknown_names() -> None:
     assert choose_cluster(settings, "east", "f.yaml").cluster == "east"
     for name, expected in (
         (None, "f.yaml has several clusters: choose one of them with --cluster: east, prod-west"),
-        ("north", "--cluster north: f.yaml has no cluster of this name; it has east, prod-west"),
+        ("north", "--cluster north: f.yaml has no cluster of this name; its clusters are east, prod-west"),
     ):
         with pytest.raises(BadInputError) as caught:
             choose_cluster(settings, name, "f.yaml")
@@ -271,7 +271,7 @@ def test_choice_of_one_cluster_needs_no_name_but_refuses_another() -> None:
     settings = parse(SHARED)
     assert choose_cluster(settings, None, "f.yaml") is settings
     assert choose_cluster(settings, "observability", "f.yaml") is settings
-    with pytest.raises(BadInputError, match="it has observability"):
+    with pytest.raises(BadInputError, match="its clusters are observability"):
         choose_cluster(settings, "east", "f.yaml")
 
 

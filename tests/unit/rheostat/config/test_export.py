@@ -191,7 +191,7 @@ def test_folder_that_cannot_be_written_is_refused() -> None:
 def test_damaged_list_is_refused(tmp_path: Path) -> None:
     export(exported("1"), tmp_path)
     (tmp_path / LIST_FILE).write_text(json.dumps({"files": []}))
-    with pytest.raises(BadInputError, match="is not a list of exported files"):
+    with pytest.raises(BadInputError, match="is damaged: it should be the list of exported files"):
         export(exported("2"), tmp_path)
     assert (tmp_path / "a" / "b.yaml").read_text() == "1"
 

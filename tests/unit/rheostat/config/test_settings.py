@@ -69,7 +69,7 @@ def test_tuner_acts_only_where_dry_run_is_false(
         (GOOD + "  rate_bytes_per_s_min: 60_000_000\n", "rate_bytes_per_s_min (60000000) is above rate_bytes_per_s_max (50000000)"),
         (GOOD.replace("localhost:9092", "localhost:abc"), "f.yaml:3: kafka.bootstrap_servers: expected host:port, or several"),
         (GOOD + "cluster: twice\n", "f.yaml:8: cluster is repeated; it is already in line 1"),
-        (GOOD + "limits: &a\n  by_broker: *a\n", "f.yaml:9: limits.by_broker: the alias stands inside its own value"),
+        (GOOD + "limits: &a\n  by_broker: *a\n", "f.yaml:9: limits.by_broker: the alias refers to a value that contains the alias"),
         (GOOD + "kafka: [\n", "f.yaml:9: not YAML"),
         ("- a list\n", "f.yaml:1: expected keys and values"),
         ("", "cluster: is missing"),
@@ -150,7 +150,7 @@ def test_objective_off_leaves_the_rescue(text: str, env: dict[str, str]) -> None
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (GOOD + "  objective: off\n" + CAPACITY, "f.yaml:6: tuner: capacity is used with an objective only"),
+        (GOOD + "  objective: off\n" + CAPACITY, "f.yaml:6: tuner: capacity has an effect only with an objective"),
         (GOOD + "  objective: {mode: share, share_max: 0.2}\n", "f.yaml:6: tuner: mode share needs capacity"),
         (OBJECTIVE.replace("50}", "50, tolerance: 0.2}") + CAPACITY, "tolerance applies only with latency_ms: auto"),
         (OBJECTIVE.replace("50}", "quick}") + CAPACITY, "f.yaml:8: tuner.objective.latency_ms:"),
@@ -318,7 +318,7 @@ def test_sources_have_defaults() -> None:
         (GOOD.replace("  checkpoint_dir: /var/lib/rheostat", "  checkpoint_dir: /c\n  backfill_after_s: 60"), "backfill_after_s (60) is below 2 × window_s + watermark_delay_s (70)"),
         (GOOD.replace("  checkpoint_dir: /var/lib/rheostat", "  checkpoint_dir: /c\n  master: mesos"), "f.yaml:6: stream.master: expected local, local[4], spark://host:port, yarn or k8s://"),
         (GOOD.replace("  checkpoint_dir: /var/lib/rheostat", "  checkpoint_dir: /c\n  master: yarn"), "master yarn needs driver_host"),
-        (GOOD.replace("  checkpoint_dir: /var/lib/rheostat", "  checkpoint_dir: /c\n  master: local[4]\n  cores: 2"), "master local[4] and cores 2 differ: write master: local and cores: 4"),
+        (GOOD.replace("  checkpoint_dir: /var/lib/rheostat", "  checkpoint_dir: /c\n  master: local[4]\n  cores: 2"), "master local[4] and cores 2 give different numbers of threads: write master: local and cores: 4"),
         (GOOD.replace("  checkpoint_dir: /var/lib/rheostat", "  checkpoint_dir: /c\n  master: k8s://https://a:6443\n  driver_host: b"), "needs spark_conf spark.kubernetes.container.image"),
         (GOOD.replace("  checkpoint_dir: /var/lib/rheostat", "  checkpoint_dir: /c\n  spark_conf: {hadoop.a: b}"), "every setting of Spark begins with 'spark.'"),
         (GOOD.replace("  checkpoint_dir: /var/lib/rheostat", "  checkpoint_dir: /c\n  spark_conf: {spark.driver.memory: 2g}"), "spark_conf must not set spark.driver.memory: use stream.driver_memory_mb"),

@@ -42,7 +42,7 @@ def findings(
     ("values", "mode", "verdict", "texts"),
     [
         ({1: None, 2: None}, "watch", FindingVerdict.OK, ["is true on all brokers", "3 to 10 times", "tuner.leadership: act"]),
-        ({1: "true", 2: "false"}, "act", FindingVerdict.ADVICE, ["is true on broker 1)", "So rheostat elects none"]),
+        ({1: "true", 2: "false"}, "act", FindingVerdict.ADVICE, ["is true on broker 1)", "So rheostat elects no leaders"]),
         ({1: "false", 2: "false"}, "act", FindingVerdict.OK, ["is false): rheostat elects them"]),
         ({1: "false", 2: "false"}, "watch", FindingVerdict.OK, ["no program elects them until tuner.leadership is act"]),
     ],
@@ -59,7 +59,10 @@ def test_finding_says_who_elects(
 @pytest.mark.parametrize(
     ("details", "text"),
     [
-        ({1: {}, 2: {}}, f"its other partitions; it looks for them every 300 s ({CHECK_S} of the brokers; "),
+        (
+            {1: {}, 2: {}},
+            f"its other partitions; Kafka looks for such partitions every 300 s ({CHECK_S} of the brokers; ",
+        ),
         ({1: {CHECK_S: "1"}, 2: {CHECK_S: "1"}}, "every 1 s ("),
         ({1: {CHECK_S: "10"}, 2: {}}, "every 10 to 300 s ("),
         ({1: {PERCENT: "5"}, 2: {}}, f", and {PERCENT} has no effect in KRaft mode. Meanwhile"),

@@ -111,7 +111,7 @@ def test_rights_for_which_kafka_creates_a_topic_wait_for_create() -> None:
     assert cluster.coordinators_found == 0
     for check in COORDINATED | STANDBY:
         assert found[check].verdict is FindingVerdict.ADVICE
-        assert found[check].found.startswith("not tested, because the test would let Kafka create its topic __")
+        assert found[check].found.startswith("not tested, because the test would make Kafka create the topic __")
         assert "rheostat doctor --create" in found[check].do
 
     found = tried(cluster, ", dry_run: false", create=True)

@@ -97,7 +97,7 @@ def test_resize_run_doubles_and_reports_every_step() -> None:
         "  watched for 10 s of 30 s: 0 partitions with a replica out of sync, 0 messages not yet on all in-sync replicas."
         in rig.said
     )
-    assert rig.said[-1].startswith("  no harm after 30 s: ")
+    assert rig.said[-1].startswith("  no follower has fallen behind after 30 s: ")
     assert rig.shares == sorted(rig.shares)
     assert rig.at_s > 3 * 30
 
@@ -179,13 +179,13 @@ def test_resize_run_reassignment_between_steps_keeps_good_step() -> None:
 
     def watched(line: str) -> None:
         nonlocal moving
-        moving = 4 if "no harm after" in line else moving
+        moving = 4 if "has fallen behind after" in line else moving
 
     rig.health = health
     found = applied(rig, 8, say=watched)
     assert found.current == 2
     assert found.why is not None
-    assert found.why.endswith("The value stays at 2, which did no harm")
+    assert found.why.endswith("The value stays at 2, with which no follower has fallen behind")
 
 
 def test_resize_run_refused_target_restores_the_others() -> None:

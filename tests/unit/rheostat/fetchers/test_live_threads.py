@@ -145,7 +145,7 @@ def test_to_record_has_every_thread() -> None:
         (("--watch", "--apply"), "--apply: not possible with --watch"),
         (("--watch", "--plot", "a.svg"), "--plot: not possible with --watch"),
         (("--watch", "--by", "partitions"), "--by partitions: not possible with --watch"),
-        (("--watch", "--measure-for", "0"), "--measure-for 0: --watch measures the logs"),
+        (("--watch", "--measure-for", "0"), "--measure-for 0: --watch measures write rates from the logs"),
         (("--duration", "5s"), "--duration: this option has an effect only with --watch"),
     ],
 )

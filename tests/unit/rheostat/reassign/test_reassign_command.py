@@ -124,7 +124,7 @@ def test_find_without_id_returns_the_only_active_plan() -> None:
     assert StoredPlans((ended, active)).find("p0") is ended
     for plans, plan_id, message in (
         ((active, other), None, "Several plans are active: give the id of one of them: p1, p2."),
-        ((ended,), None, "No active plan of reassignments is on record"),
+        ((ended,), None, "No active reassignment plan is on record"),
         ((active,), "p9", "There is no plan 'p9' on record. Active plans: p1."),
     ):
         with pytest.raises(BadInputError, match=message):
@@ -165,7 +165,7 @@ def test_describe_plan_has_state_progress_moves_and_limits() -> None:
         "  1 of 3 partitions, 2.50 GB of 6.00 GB, 1 moving, about 2 min 6 s left",
         "  t-1: (3,4,1,2) → (3,4)",
         "  at most 2 leader movements, 8 partition movements at a time",
-        "  throttled at the ceiling of the tuner at most, on each broker and side",
+        "  each leader and follower throttle is at most the ceiling of the tuner",
     ]
 
 

@@ -36,7 +36,7 @@ def test_constraints_come_from_the_acting_tuner(settings: Settings) -> None:
     assert (constraints.no_executor, constraints.tuner, constraints.differences) == (None, ACTIVE, ())
     assert constraints.rate_bytes_per_s == 12 * MB
     assert describe_rate(constraints) == [
-        "At most 12.0 MB/s for each broker and side: the ceiling of the tuner on one:1, which is active. No latency objective is set, so "
+        "At most 12.0 MB/s for each leader and follower throttle: the ceiling of the tuner on one:1, which is active. No latency objective is set, so "
         "slow clients do not lower this rate."
     ]
 
@@ -46,7 +46,7 @@ def test_constraints_name_differences_between_file_and_tuner(settings: Settings)
     constraints = select_constraints(settings, [other], NO_THROTTLE, standalone=False)
     assert constraints.rate_bytes_per_s == 50 * MB
     rate, difference = describe_rate(constraints)
-    assert rate.startswith("At most 50.0 MB/s for each broker and side")
+    assert rate.startswith("At most 50.0 MB/s for each leader and follower throttle")
     assert "The latency objective may lower this rate (p99 of 25 ms, mode fast)." in rate
     assert difference == (
         "The settings file of this command differs from the tuner's values (rate_bytes_per_s_max is 12.0 MB/s; the objective is not set, and the "
@@ -98,12 +98,15 @@ def test_throttle_above_the_tuners_ceiling_is_refused(settings: Settings) -> Non
 
 def test_describe_rate_names_throttle_and_unthrottled(settings: Settings) -> None:
     (slow,) = describe_rate(select_constraints(settings, [ACTIVE], PlanThrottle(3 * MB), standalone=False))
-    assert "At most 3.00 MB/s for each broker and side: the throttle of this plan; 12.0 MB/s is the ceiling of" in slow
+    assert (
+        "At most 3.00 MB/s for each leader and follower throttle: the throttle of this plan; 12.0 MB/s is the ceiling of"
+        in slow
+    )
     constraints = select_constraints(settings, [ACTIVE], PlanThrottle(unthrottled=True), standalone=False)
     assert constraints.rate_bytes_per_s is None
     assert "Not throttled (--unthrottled)" in describe_rate(constraints)[0]
-    assert "also above the ceiling of 12.0 MB/s" in describe_rate(constraints)[0]
-    assert throttle_text(PlanThrottle(3 * MB)) == "throttled at 3.00 MB/s at most, on each broker and side (--throttle)"
+    assert "may exceed 12.0 MB/s, the ceiling of" in describe_rate(constraints)[0]
+    assert throttle_text(PlanThrottle(3 * MB)) == "each leader and follower throttle is at most 3.00 MB/s (--throttle)"
     assert "not throttled" in throttle_text(PlanThrottle(unthrottled=True))
 
 

@@ -11,7 +11,7 @@ from rheostat.run import collect_service
 from streaming import runner
 from streaming.shared.heartbeat import Heartbeat
 
-WAITS = "waits for an answer of its group"
+WAITS = "waits for an answer of the coordinator of its consumer group"
 
 
 @dataclass

@@ -59,7 +59,7 @@ def test_token_from_file_or_environment_allows_network_host(key: str) -> None:
         ("{read_token: hush}", "read_token has fewer than 16 characters"),
         ("{operate_token: 'hush 0123456789abcdef'}", "operate_token has spaces"),
         (f"{{read_token: {SECRET}, operate_token: {SECRET}}}", "read_token and operate_token are the same"),
-        ("{tls_certfile: /x.pem}", "tls_certfile and tls_keyfile go together"),
+        ("{tls_certfile: /x.pem}", "tls_certfile and tls_keyfile: set both, or neither"),
         (f"{{read_token: {SECRET}, tokens: 3}}", "tuner.http.tokens: unknown key"),
         (f"{{read_token: [{SECRET}]}}", "tuner.http.read_token: input should be a valid string"),
     ],

@@ -124,7 +124,7 @@ def test_inputs_failed_transaction_is_followed_by_a_frame(topic: str) -> None:
     journal.write()
     decided(inputs)
     producer.refusing = topic
-    with pytest.raises(JournalError, match="did not take the record"):
+    with pytest.raises(JournalError, match="did not accept the record"):
         journal.write([entry_of("decision", HOLD, NOW_MS)])
     assert producer.told[-1] == "abort"
     producer.refusing = None

@@ -107,7 +107,7 @@ def test_read_ahead_undecompressable_batch_discards_knowledge() -> None:
         rig.ahead.step()
         rig.ahead.step()
     assert rig.ahead.take_knowledge() is None
-    assert [line["event"] for line in said] == ["the journal is not read ahead"]
+    assert [line["event"] for line in said] == ["the standby cannot read the journal in advance; it tries again later"]
     assert rig.readers[0].closed
 
 

@@ -60,7 +60,7 @@ def test_sections_have_careful_defaults() -> None:
         ("above: 1", "above: .nan", "f.yaml:12: tuner.vetoes[0].above: "),
         ("above: 1", "above: 1\n      below: 0", "veto latency: give above or below, not both"),
         ("above: 1", "url: http://x/", "veto latency needs either url or prometheus"),
-        ("      query: up\n", "", "veto latency: prometheus and query go together"),
+        ("      query: up\n", "", "veto latency: prometheus and query: set both, or neither"),
         ("above: 1", "effect: raise", "f.yaml:12: tuner.vetoes[0].effect: input should be 'hold' or 'lower'"),
         ("above: 1", "lower_to_bytes_per_s: 5MB/s", "veto latency: lower_to_bytes_per_s is for effect lower"),
         ("above: 1", "interval_s: 2m", "veto latency: answer_valid_s (60 s) must be longer than interval_s (120 s)"),
@@ -103,7 +103,7 @@ def test_bad_url_is_not_reloaded_and_old_settings_stay(tmp_path: Path) -> None:
     [
         ("url: cc", "f.yaml:8: tuner.cruise_control.url: expected a URL"),
         ("url: 'http://kim:pw@cc/'", "cruise_control: the URL contains a login"),
-        ("url: 'http://cc/', user: kim", "cruise_control: user and password_file go together"),
+        ("url: 'http://cc/', user: kim", "cruise_control: user and password_file: set both, or neither"),
         ("url: 'http://cc/', user: kim, password_file: /p", "cruise_control: a password needs a url that begins with https://"),
         ("url: 'http://cc/', movements_per_broker_min: 11", "movements_per_broker_min is above movements_per_broker_max"),
         ("url: 'http://cc/', concurrency: on", "tuner.cruise_control.concurrency: input should be 'watch' or 'act'"),

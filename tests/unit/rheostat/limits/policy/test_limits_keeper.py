@@ -70,8 +70,8 @@ def test_slow_counts_are_less_frequent_but_never_too_old(count_s: float, expecte
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["policy", "keep", "f", "-c", "none.yaml", "--every", "1s"], "--every: expected 5s to 360s, found 1s"),
-        (["policy", "keep", "f", "-c", "none.yaml", "--every", "2h"], "found 7200s"),
+        (["policy", "keep", "f", "-c", "none.yaml", "--every", "1s"], "--every: expected 5 s to 360 s, found 1 s"),
+        (["policy", "keep", "f", "-c", "none.yaml", "--every", "2h"], "found 7200 s"),
         (["policy", "keep", "none/f", "-c", "none.yaml"], "FILE: the folder none does not exist"),
         (["policy", "keep", "f", "-c", "none.yaml"], "none.yaml: cannot be read"),
         (["policy", "keep", "-c", "none.yaml"], "Missing argument"),

@@ -53,7 +53,7 @@ def test_estimate_time_from_rate() -> None:
     found = record(*FIGURES, "--throttle", "50MB/s")
     assert found["kip73"]["time_s"] == pytest.approx(40_000.0)
     assert found["per_side"] is None
-    assert "At 50.0 MB/s (50000000 bytes/s) it takes 11 h 7 min." in said(*FIGURES, "--throttle", "50MB/s")
+    assert "At 50.0 MB/s (50000000 bytes/s) the move takes 11 h 7 min." in said(*FIGURES, "--throttle", "50MB/s")
 
 
 def test_estimate_rate_from_time() -> None:
@@ -78,29 +78,30 @@ def test_estimate_infeasible_share_and_time_names_both() -> None:
         "The two limits cannot both be met: at most 25.0 MB/s (25000000 bytes/s, 20.0 % of capacity), and done within 12 h."
         in text
     )
-    assert "the time: 2 d 19 h is the shortest possible at that rate, 2 d 7 h more than allowed;" in text
+    assert "the time: 2 d 19 h is the shortest time at this rate, 2 d 7 h more than allowed;" in text
     assert (
-        "or the rate: 47.8 MB/s (47777778 bytes/s, 38.2 % of capacity) ends it in time, 22.8 MB/s more than allowed."
+        "or the rate: 47.8 MB/s (47777778 bytes/s, 38.2 % of capacity) ends the move in time, 22.8 MB/s more than allowed."
         in text
     )
 
 
 def test_estimate_share_below_steady_state_never_ends() -> None:
     text = said(*FIGURES, "--share", "10%", "--capacity", "125MB/s", "--within", "12h", code=1)
-    assert "it never ends: steady-state replication alone takes 20.0 MB/s (max BytesInPerSec)" in text
+    assert "the move never ends: steady-state replication alone takes 20.0 MB/s (max BytesInPerSec)" in text
     assert "The lowest rate that ends the move is 20.0 MB/s (20000001 bytes/s, 16.0 % of capacity)." in text
-    assert "To end within 12 h it takes 47.8 MB/s" in text
+    assert "To end within 12 h, the move needs 47.8 MB/s" in text
 
 
 def test_estimate_time_beyond_capacity_names_shortest_time() -> None:
     text = said(*FIGURES, "--capacity", "125MB/s", "--within", "1h", code=1)
     assert (
-        "But a broker has only 125 MB/s: change the time. With the whole capacity, 3 h 10 min is the shortest" in text
+        "But the capacity of a broker is only 125 MB/s: change the time. With the whole capacity, 3 h 10 min is the shortest"
+        in text
     )
 
 
 def test_estimate_capacity_below_steady_state_never_ends() -> None:
-    assert "even all of it does not end the move" in said(*FIGURES, "--capacity", "20MB/s", code=1)
+    assert "even the whole capacity does not end the move" in said(*FIGURES, "--capacity", "20MB/s", code=1)
 
 
 def test_estimate_response_rule_kip73_example() -> None:
@@ -140,7 +141,7 @@ def test_estimate_per_side_never_ends_although_formula_does(files: list[str]) ->
     assert (found["per_side"]["verdict"], found["per_side"]["rate_bytes_per_s_min"]) == ("never_ends", 6_000_001)
     assert found["per_side"]["steady_state_side"] == {"broker": 1, "side": "leader"}
     text = said(*files, "--throttle", "4.5MB/s", code=1)
-    never = "At 4.50 MB/s (4500000 bytes/s) it never ends: steady-state replication alone takes 6.00 MB/s on the leader side of"
+    never = "At 4.50 MB/s (4500000 bytes/s) the move never ends: steady-state replication alone takes 6.00 MB/s on the leader side of"
     assert never in text
     assert "The lowest rate that ends the move is 6.00 MB/s (6000001 bytes/s)." in text
     assert "With only the follower sides throttled, any rate from 3.00 MB/s (3000001 bytes/s) up ends the move." in text
@@ -169,8 +170,8 @@ def test_estimate_per_side_needed_rates(files: list[str]) -> None:
 
 
 def test_estimate_rate_near_steady_state_has_remark(files: list[str]) -> None:
-    assert "at 0.8 it never ends." in said(*files, "--throttle", "7MB/s")
-    assert "at 0.8 it takes 75 s." in said(*files, "--throttle", "8.5MB/s")
+    assert "at 0.8 the move never ends." in said(*files, "--throttle", "7MB/s")
+    assert "at 0.8 the move takes 75 s." in said(*files, "--throttle", "8.5MB/s")
     assert "close to steady-state replication" not in said(*files, "--throttle", "20MB/s")
 
 

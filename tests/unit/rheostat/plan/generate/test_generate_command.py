@@ -49,7 +49,7 @@ def test_sentences_drained_broker_has_cost_and_time() -> None:
         "2 partitions move, with 100 MB to copy.",
         "  broker 2: 100 MB → 0 B, 3 → 1 partitions",
         "  broker 3: 10.0 MB → 110 MB, 1 → 3 partitions",
-        "At 20.0 MB/s (20000000 bytes/s) it takes 5.6 s.",
+        "At 20.0 MB/s (20000000 bytes/s) the move takes 5.6 s.",
         "The plan leaves out partitions without a leader: lost-0. Start one of their brokers to include them.",
     ]
 
@@ -77,7 +77,7 @@ def test_estimate_generated_too_low_throttle_exits_with_1() -> None:
     found = made(EstimateOptions(2 * MB), 3.0 * MB)
     assert found.estimate is not None
     assert found.estimate.exit_code() == 1
-    assert "it never ends" in "\n".join(sentences(found))
+    assert "the move never ends" in "\n".join(sentences(found))
 
 
 def test_estimate_generated_kip73_figures_cover_the_cluster() -> None:

@@ -121,7 +121,7 @@ ENDPOINT = {"sasl_oauth_token_endpoint": "https://idp/token", "sasl_oauth_client
             "http:// only for a host like 127.0.0.1",
         ),
         ({"mechanism": "OAUTHBEARER", "sasl_oauth_token_provider": "module.function"}, "String should match pattern"),
-        ({"mechanism": "GSSAPI", "sasl_kerberos_keytab": "k"}, "sasl_kerberos_principal and sasl_kerberos_keytab go together"),
+        ({"mechanism": "GSSAPI", "sasl_kerberos_keytab": "k"}, "sasl_kerberos_principal and sasl_kerberos_keytab: set both, or neither"),
         ({"mechanism": "KERBEROS"}, "Input should be 'PLAIN', 'SCRAM-SHA-256', 'SCRAM-SHA-512', 'OAUTHBEARER' or 'GSSAPI'"),
     ],
 )  # fmt: skip

@@ -28,7 +28,7 @@ def test_success_and_refusal_are_told() -> None:
 @pytest.mark.parametrize("code", [7, 41])
 def test_answer_that_leaves_the_outcome_open_is_no_refusal(code: int) -> None:
     """The commands would say that nothing was changed."""
-    message = f"Kafka did not tell in time whether topic orders was changed .error {code}.: look at its partitions"
+    message = f"Kafka did not confirm in time whether topic orders was changed .error {code}.: look at its partitions"
     with pytest.raises(Unreachable, match=message):
         answering(code).create_placed("orders", [[1]], {})
     with pytest.raises(Unreachable, match=message):

@@ -20,7 +20,7 @@ WAIT_S_MAX = 10.0
 class Origin:
     """Gives tokens t1, t2, … or fails; ``fetched`` is released at each try."""
 
-    name = "the test's origin"
+    key_and_value = "the test's origin"
 
     def __init__(self, lifetime_s: float) -> None:
         self.lifetime_s = lifetime_s
