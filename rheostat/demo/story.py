@@ -58,9 +58,8 @@ MAX_RATE_BYTES_PER_S = 30 * MB
 
 # A throttled replica fetches in bursts with a period of 11 s, Kafka's quota window, so the trend is measured over a whole period.
 QUOTA_PERIOD_S = 11.0
-BASELINE_S = (
-    3.0  # How long the producers are observed before the move, and the period over which their rate is measured.
-)
+# How long the producers are observed before the move, and the period over which their rate is measured.
+BASELINE_S = 3.0
 PRODUCERS_S_MAX = 20.0  # Longest wait until the producers reach their rate, which includes the start of their JVM.
 WATCH_S = 25.0  # How long the stalled move is shown.
 AFTER_S = 6.0  # How long the latency is measured after the move.

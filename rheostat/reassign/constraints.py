@@ -21,9 +21,8 @@ from tuner.core.presence import REPORT_EVERY_S, TunerMode, TunerPresence
 from tuner.core.reassignment_plan import PlanThrottle
 from tuner.settings.tuner import TunerSettings
 
-_REPORTED_S_MAX = (
-    REPORT_EVERY_S + 2.0
-)  # How long to wait for a report: a tuner that has just started may not have reported yet.
+# How long to wait for a report: a tuner that has just started may not have reported yet.
+_REPORTED_S_MAX = REPORT_EVERY_S + 2.0
 _POLL_S = 0.5
 
 

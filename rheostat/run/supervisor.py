@@ -34,9 +34,8 @@ STREAM_NICE = 5
 LEARN_NICE = 10  # learn has the lowest priority: a profile is valid for hours.
 LEARN_DELAY_S = 20.0  # learn starts after the stream, because it reads what the stream writes.
 BACKOFF_S_MIN, BACKOFF_S_MAX = 1.0, 30.0
-LEARN_BACKOFF_S_MAX = (
-    300.0  # Its absence changes no decision for hours, and each start of it takes seconds of CPU time.
-)
+# Its absence changes no decision for hours, and each start of it takes seconds of CPU time.
+LEARN_BACKOFF_S_MAX = 300.0
 WELL_AFTER_S = 60.0  # A child that ran for this long has recovered: its next restart has the shortest back-off again.
 _NICE = {"stream": STREAM_NICE, LEARN: LEARN_NICE}
 _CHECK_EVERY_S = 0.2

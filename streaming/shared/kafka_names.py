@@ -6,9 +6,8 @@ LEADER_REPLICAS = "leader.replication.throttled.replicas"
 FOLLOWER_REPLICAS = "follower.replication.throttled.replicas"
 AUTO_LEADER_REBALANCE = "auto.leader.rebalance.enable"
 LEADER_CHECK_S, LEADER_CHECK_S_DEFAULT = "leader.imbalance.check.interval.seconds", 300
-LEADER_IMBALANCE_PERCENT = (
-    "leader.imbalance.per.broker.percentage"  # Without effect in KRaft mode; removed in Kafka 4.0.
-)
+# Without effect in KRaft mode; removed in Kafka 4.0.
+LEADER_IMBALANCE_PERCENT = "leader.imbalance.per.broker.percentage"
 ALL_REPLICAS = "*"
 LOG_DIR_RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
 QUOTA_SAMPLES = "replication.quota.window.num"

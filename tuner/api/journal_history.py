@@ -27,9 +27,8 @@ from tuner.journal.term_entries import BEGIN_TERM, FOLLOW_SETTINGS, SettingsInFo
 _DECISION_MARKS_MAX = 20_000
 _OTHER_MARKS_MAX = 5_000
 _SETTINGS_MAX = 2_000
-_INDEX_MAX = (
-    500_000  # The journal keeps at most four rings of 100,000 entries, and entries that Kafka has not compacted yet.
-)
+# The journal keeps at most four rings of 100,000 entries, and entries that Kafka has not compacted yet.
+_INDEX_MAX = 500_000
 _TEXT_BYTES_MAX = 160
 # All entries of an event with its outcomes, such as the end of a move, are within this number of records around its first entry.
 _BEFORE, _AROUND = 1_000, 4_000

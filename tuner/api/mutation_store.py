@@ -54,9 +54,8 @@ class MutationStore:
         self._snapshot: MutationSnapshot | None = None
         self._storm = StormState()
         self._baselines: IdleBaselines = {}
-        self._newest_sample: tuple[int, int] | None = (
-            None  # Node and time of the last signal that the baselines have learned.
-        )
+        # Node and time of the last signal that the baselines have learned.
+        self._newest_sample: tuple[int, int] | None = None
 
     def update(self, signals: AllSignals, now_ms: int) -> None:
         """Recomputes the rates. Only the loop's thread calls it."""

@@ -10,7 +10,7 @@ from rheostat.jvm.compiled_jar import JavaSources, compiled_jar
 from rheostat.limits.policy.limits_file import render_limits_file
 from tuner.core.partition_limits import PartitionCounts, PartitionLimits
 
-LIST_FILE = ".rheostat-policy-export.json"
+LIST_FILE = ".rheostat-policy-export.json"  # Lists the exported files; see rheostat/config/export.py.
 JAR = "rheostat-create-topic-policy.jar"
 POLICY_CLASS = "rheostat.policy.PartitionLimitsPolicy"
 CLASS_SETTING = "create.topic.policy.class.name"
@@ -18,6 +18,7 @@ FILE_SETTING = "rheostat.policy.limits.file"
 LIMITS_FILE = "/run/rheostat-limits/limits.properties"
 _JAVA_MAJOR_MIN = 11  # The oldest Java of the controllers of Kafka 3.9.
 _CREDENTIALS = ("kafka.sasl_password", "kafka.sasl_oauth_client_secret")
+# Beginnings of the names of the jars whose classes the policy imports.
 IMPORTED_JARS = ("kafka-clients-", "slf4j-api-")
 
 

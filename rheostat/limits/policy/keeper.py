@@ -138,9 +138,8 @@ class Keeper:
     def __init__(self, file: Path, count: Callable[[], Count]) -> None:
         self._file = file
         self._count = count
-        self._logged: str | None = (
-            ""  # The error that was logged last; None if a success was logged last; empty if nothing was logged yet.
-        )
+        # The error that was logged last; None if a success was logged last; empty if nothing was logged yet.
+        self._logged: str | None = ""
 
     def write(self) -> Count:
         """Counts, and replaces the file.

@@ -40,9 +40,8 @@ class BrokerHistory:
     produce_p99_ms: Number | None = None  # The median of the signals' p99.
     produce_p99_ms_max: Number | None = None
     request_handler_idle_ratio: Number | None = None
-    moving_partitions_max: Number | None = (
-        None  # On the side with more moving partitions; includes recovering replicas.
-    )
+    # On the side with more moving partitions; includes recovering replicas.
+    moving_partitions_max: Number | None = None
     lag_sum_messages: Number | None = None  # Only replicas in normal replication.
     lag_slope_messages_per_s: Number | None = None  # Mean of the trends over five minutes.
 

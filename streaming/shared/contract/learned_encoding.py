@@ -45,7 +45,7 @@ def decode_history(value: bytes) -> HistoryPeriod:
     """Returns the period that a record of the history topic holds.
 
     Raises:
-        ContractError: the only error, as for ``decode_signal``.
+        ContractError: the record does not follow the contract. No other error is raised.
     """
     head = _head(value, HISTORY_VERSION)
     if head.kind != "period":
@@ -71,7 +71,7 @@ def decode_profile(value: bytes) -> Profile:
     """Returns the profile or event that a record of the profiles topic holds.
 
     Raises:
-        ContractError: the only error, as for ``decode_signal``.
+        ContractError: the record does not follow the contract. No other error is raised.
     """
     head = _head(value, PROFILE_VERSION)
     if head.kind not in _PROFILES:

@@ -158,9 +158,8 @@ class Metric:
     FOLLOWED_SIZE = "rheostat_move_followed_size_bytes"
     FOLLOWED_LEADER_SIZE = "rheostat_move_followed_leader_size_bytes"
     FOLLOWED_COUNTED = "rheostat_move_followed_counted_replicas"  # 1 when listed on the follower side, else 0.
-    FOLLOWED_ADDING = (
-        "rheostat_move_followed_adding"  # 1 while this replica is being added, 2 while it recovers, else 0.
-    )
+    # 1 while this replica is being added, 2 while it recovers, else 0.
+    FOLLOWED_ADDING = "rheostat_move_followed_adding"
     # 1 while this replica of a tiered topic has to read the state of the remote log before it can copy; else absent.
     FOLLOWED_AWAITS_REMOTE = "rheostat_move_followed_awaits_remote"
     # ConsumerLag of this replica; stale while the broker's follower throttle delays its fetches.

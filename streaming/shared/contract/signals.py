@@ -170,9 +170,8 @@ class LaggingPartition:
     topic: Text
     partition: NodeId
     lag_messages: Number
-    source: NodeId | None = (
-        None  # Leader, as the fetcher thread's name tells; None if the agent does not report the thread.
-    )
+    # Leader, as the fetcher thread's name tells; None if the agent does not report the thread.
+    source: NodeId | None = None
     fetcher: NodeId | None = None
     write_messages_per_s: Number | None = None
     write_bytes_per_s: Number | None = None
@@ -202,9 +201,8 @@ class ReplicationSignal:
     adding_partitions: Number | None = None
     adding_lag_sum_messages: Number | None = None
     trend: LagTrend | None = None  # Trend of the sum over the window.
-    trend_5min: LagTrend | None = (
-        None  # Trend of the sum, from a scrape every 25 s; ``span_s``: the time that was measured.
-    )
+    # Trend of the sum, from a scrape every 25 s; ``span_s``: the time that was measured.
+    trend_5min: LagTrend | None = None
     thread_count: Number | None = None  # All fetcher threads with a known lag; ``threads`` may hold fewer.
     # Threads of the source brokers with the largest lags, all threads of one source together.
     threads: Annotated[tuple[FetcherThreadLag, ...], LimitedItems] = ()
@@ -251,9 +249,8 @@ class ControllerSignal:
     old_create_requests_per_s: Number | None = None
     old_delete_requests_per_s: Number | None = None
     old_addition_requests_per_s: Number | None = None
-    refusable_requests_per_s: Number | None = (
-        None  # Requests of all three kinds in a newer version; None if there were none.
-    )
+    # Requests of all three kinds in a newer version; None if there were none.
+    refusable_requests_per_s: Number | None = None
     # Increases and decreases of the numbers of partitions and topics from scrape to scrape, while this node was active. They are
     # lower bounds, because topics that are created and deleted between two scrapes are not seen.
     partitions_created_per_s: Number | None = None

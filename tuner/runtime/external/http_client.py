@@ -23,7 +23,7 @@ class FailureKind(StrEnum):
     NOT_JSON = "not_json"
     NO_VALUE = "no_value"
     NOT_A_NUMBER = "not_a_number"
-    SECRET = "secret"
+    SECRET = "secret"  # A secret for the request cannot be read.
 
 
 class NoAnswer(Exception):

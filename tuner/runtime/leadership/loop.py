@@ -114,9 +114,8 @@ class LeadershipController:
         self._due_s = float("-inf")
         self._reading: Call[_Reading] | None = None
         self._election: tuple[Call[Outcome], ElectLeaders] | None = None
-        self._state_read: object = (
-            None  # Living brokers, their numbers of leaders, and reassignments at the last reading.
-        )
+        # Living brokers, their numbers of leaders, and reassignments at the last reading.
+        self._state_read: object = None
         self._is_settled = False  # In the last reading no broker waited for leaders or caught up.
         self._electing: frozenset[int] | None = None
         self._electing_read_s = float("-inf")

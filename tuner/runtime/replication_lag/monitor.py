@@ -75,9 +75,8 @@ class LagMonitor:
         self._diagnoses: tuple[LagDiagnosis, ...] = ()
         self._call: Call[_Evaluation] | None = None  # The evaluation in the background.
         self._due_s = float("-inf")
-        self._layout: tuple[float, Sequence[FetchedPartition]] | None = (
-            None  # Time of the last read, and the partitions.
-        )
+        # Time of the last read, and the partitions.
+        self._layout: tuple[float, Sequence[FetchedPartition]] | None = None
 
     def next_due_s(self) -> float:
         """Returns the monotonic time of the next ``tick``, in seconds."""
