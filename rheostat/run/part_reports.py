@@ -58,9 +58,8 @@ class PartReports:
         self._monotonic = monotonic
         self._reports: dict[str, PartReport] = {}
         self._checked_s = monotonic()
-        self.on_reload: Callable[[bool], None] = lambda _: (
-            None
-        )  # Called with True when a reload begins, and False when it ends.
+        # Called with True when a reload begins, and False when it ends.
+        self.on_reload: Callable[[bool], None] = lambda _: None
         self._socket: socket.socket | None = None
         self._address = ""
         if sys.platform == "linux":

@@ -126,9 +126,8 @@ class EntryBody(Struct):
     def __post_init__(self) -> None:
         if is_too_deep(self.decision) or is_too_deep(self.inputs):
             raise ValueError("nested too deeply")
-        msgspec.convert(
-            self.decision, DecisionFieldsBody
-        )  # Raises an error for a field of another type or out of range.
+        # Raises an error for a field of another type or out of range.
+        msgspec.convert(self.decision, DecisionFieldsBody)
 
 
 class OwnedRow(Struct, array_like=True):
