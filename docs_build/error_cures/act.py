@@ -69,7 +69,7 @@ CURES: Mapping[str, str] = MappingProxyType(
             "give a rate of at least 1 B/s. To stop the move, cancel it with `kafka-reassign-partitions --cancel "
             "--preserve-throttles`, or a plan of rheostat with `rheostat reassign cancel`"
         ),
-        "which is never exceeded: give a lower rate": (
+        "which no override may exceed: give a lower rate": (
             "give a lower rate, or raise `tuner.rate_bytes_per_s_max` and reload the tuner with SIGHUP first"
         ),
         "--broker BROKER is not alive": "give the id of a broker that the message lists, or start the broker first",

@@ -177,7 +177,7 @@ def _source_faults(settings: Settings) -> Iterator[tuple[_Path, str]]:
             found = "is missing" if source.cluster is None else f"is {source.cluster!r}"
             yield (
                 ("stream", "sources", i, "cluster"),
-                f"{found}; with several clusters it names the cluster of the records, one of {', '.join(settings.clusters)}",
+                f"{found}: the settings have several clusters, so name the cluster of the records: {', '.join(settings.clusters)}",
             )
 
 

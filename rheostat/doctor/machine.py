@@ -23,7 +23,9 @@ def machine() -> Iterator[Finding]:
         java = find_java()
         yield Finding("java", FindingVerdict.OK, f"{java.major} at {java.executable}")
     except SetupError as error:
-        yield Finding("java", FindingVerdict.FAILED, str(error), "follow this message; only the stream needs Java")
+        yield Finding(
+            "java", FindingVerdict.FAILED, str(error), "follow the advice in this message; only the stream needs Java"
+        )
     try:
         if artifacts_present():
             yield Finding("JVM artifacts", FindingVerdict.OK, "complete in the cache")
@@ -44,7 +46,10 @@ def storage_of_stream(settings: Settings) -> Iterator[Finding]:
         *checkpoints, scratch = storage.folders(settings.stream)
     except StreamError as error:
         yield Finding(
-            "scratch space", FindingVerdict.FAILED, str(error), "follow this message; only the stream needs it"
+            "scratch space",
+            FindingVerdict.FAILED,
+            str(error),
+            "follow the advice in this message; only the stream needs the folder",
         )
         return
     if not checkpoints:

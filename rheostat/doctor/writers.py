@@ -53,7 +53,7 @@ def writers(
             yield Finding(
                 check,
                 FindingVerdict.ADVICE,
-                f"every client that reaches the brokers {effect}: {why}",
+                f"every client that can reach the brokers {effect}: {why}",
                 "restrict Write to the principals that docs/reference/permissions.md names",
             )
             if principals is None:

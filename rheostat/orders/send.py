@@ -128,8 +128,8 @@ def check_rate(settings: Settings, rate_bytes_per_s: float) -> int:
         )
     if rate_bytes_per_s > max_rate:
         raise BadInputError(
-            f"--throttle {rate_text(rate_bytes_per_s)} is above tuner.rate_bytes_per_s_max ({rate_text(max_rate)}), which is never "
-            f"exceeded: give a lower rate, or raise the maximum {place}."
+            f"--throttle {rate_text(rate_bytes_per_s)} is above tuner.rate_bytes_per_s_max ({rate_text(max_rate)}), which no "
+            f"override may exceed: give a lower rate, or raise the maximum {place}."
         )
     return round(rate_bytes_per_s)
 
@@ -364,7 +364,8 @@ def _remaining_lines(recorded: RecordedOrders) -> list[str]:
     cordon_lines = [
         f"broker {broker}: its cordon is not lifted"
         if recorded.cordons.owned[broker].is_written
-        else f"broker {broker}: a request to cordon it got no answer; if it still takes effect, the tuner lifts the cordon"
+        else f"broker {broker}: a request to cordon this broker got no answer; if the request still takes effect, the tuner lifts "
+        "the cordon"
         for broker in recorded.cordons.brokers
     ]
     return rate_lines + list_lines + quota_lines + log_dir_lines + cordon_lines

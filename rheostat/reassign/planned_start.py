@@ -45,7 +45,7 @@ class PlannedStart:
         if not self.not_before_ms:
             return ""
         return (
-            f" The active tuner starts it {local_text(self.not_before_ms)}; until then, `rheostat reassign cancel {plan_id}` "
+            f" The active tuner starts the plan {local_text(self.not_before_ms)}; until then, `rheostat reassign cancel {plan_id}` "
             "withdraws it."
         )
 

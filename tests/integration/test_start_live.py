@@ -153,7 +153,7 @@ def test_plan_with_a_later_start_survives_a_restart_and_begins_in_time(
         start = ("reassign", "start", plan_file, "-c", config, "--measure-for", "1s", "--yes")
         withdrawn = rheostat(*start, "--at", in_s(3600))
         assert withdrawn.returncode == 0, withdrawn.stderr
-        assert "The active tuner starts it" in withdrawn.stderr
+        assert "The active tuner starts the plan" in withdrawn.stderr
         listed = rheostat("reassign", "status", "-c", config)
         assert (listed.returncode, "waiting; it starts" in listed.stdout) == (0, True), listed.stdout
         assert rheostat("reassign", "cancel", "-c", config).returncode == 0

@@ -128,8 +128,8 @@ def differences(report: EstimateReport) -> list[str]:
         )
     if _differ(copied, kip.bytes_to_move):
         lines.append(
-            f"Bytes: MoveRatio × TotalLogSizePerBroker × #Brokers is {size_text(kip.bytes_to_move)}, all replicas of partitions "
-            f"of mean size. The plan copies {size_text(copied)}: only the replicas that it adds, at their own sizes."
+            f"Bytes: MoveRatio × TotalLogSizePerBroker × #Brokers is {size_text(kip.bytes_to_move)}. This counts all replicas, "
+            f"each with the mean size. The plan copies {size_text(copied)}: only the replicas that it adds, with their real sizes."
         )
     if _differ(busiest_bytes, copied):
         lines.append(

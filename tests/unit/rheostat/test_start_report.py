@@ -241,6 +241,6 @@ def test_drawing_has_load_throttle_and_progress() -> None:
 def test_planned_start_tells_how_to_withdraw() -> None:
     advice = PlannedStart(NOW_MS).advice("p1")
     assert advice == (
-        " The active tuner starts it 2025-11-24 18:00+00:00; until then, `rheostat reassign cancel p1` withdraws it."
+        " The active tuner starts the plan 2025-11-24 18:00+00:00; until then, `rheostat reassign cancel p1` withdraws it."
     )
     assert PlannedStart().advice("p1") == ""

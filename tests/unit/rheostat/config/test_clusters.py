@@ -147,7 +147,7 @@ def test_each_cluster_knows_the_pages_of_the_others() -> None:
         (SHARED + "clusters: [east]\n", "f.yaml:13: clusters: input should be a valid dictionary"),
         (
             GOOD.replace("stream:\n", "stream:\n  sources: [{topic: t, format: telegraf_json, cluster: x}]\n"),
-            "f.yaml:9: stream.sources[0].cluster: is 'x'; with several clusters it names the cluster of the records, one of east, ",
+            "f.yaml:9: stream.sources[0].cluster: is 'x': the settings have several clusters, so name the cluster of the records: east, ",
         ),
     ],
 )

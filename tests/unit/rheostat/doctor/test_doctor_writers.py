@@ -58,7 +58,7 @@ def test_writers_names_all_but_the_own_principal() -> None:
 def test_writers_without_authorizer_give_one_advice() -> None:
     (finding,) = said(orders=None)
     assert finding.verdict is FindingVerdict.ADVICE
-    assert finding.found.startswith("every client that reaches the brokers may pause")
+    assert finding.found.startswith("every client that can reach the brokers may pause")
     assert finding.found.endswith("the cluster has no authorizer")
 
 

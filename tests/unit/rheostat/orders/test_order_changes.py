@@ -136,5 +136,5 @@ def test_cordon_that_is_not_lifted_is_named_after_a_release() -> None:
     owned = {3: OwnedCordon("p", ("/a",), is_written=True), 4: OwnedCordon("p", ()), 5: OwnedCordon("p", ("/a",))}
     assert _remaining_lines(RecordedOrders(cordons=CordonMemory(owned))) == [
         "broker 3: its cordon is not lifted",
-        "broker 5: a request to cordon it got no answer; if it still takes effect, the tuner lifts the cordon",
+        "broker 5: a request to cordon this broker got no answer; if the request still takes effect, the tuner lifts the cordon",
     ]
