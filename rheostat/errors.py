@@ -24,11 +24,11 @@ EXIT_CODES = {
     EXIT_BAD_INPUT: "an argument or a file cannot be used; nothing was changed",
     EXIT_UNREACHABLE: "the cluster does not answer",
     EXIT_NOT_ACKNOWLEDGED: "the order is recorded, but no tuner has acknowledged it",
-    EXIT_NOT_CONFIRMED: "not confirmed; nothing was changed",
+    EXIT_NOT_CONFIRMED: "the operator did not confirm the change; nothing was changed",
     EXIT_FAULT: "an internal error of rheostat",
     EXIT_HUNG_UP: "ended because the terminal was closed",
     EXIT_INTERRUPTED: "ended by Ctrl-C",
-    EXIT_OUTPUT_CLOSED: "the reader of the output closed it",
+    EXIT_OUTPUT_CLOSED: "the program that reads the output, such as head, has closed it",
     EXIT_TERMINATED: "ended by SIGTERM",
 }
 

@@ -46,7 +46,7 @@ def probe_clusters(settings: Settings) -> None:
         if isinstance(cluster_id, str) and names.setdefault(cluster_id, name) != name:
             raise BadInputError(
                 f"clusters.{name}.kafka: {name} and {names[cluster_id]} are the same Kafka cluster, with the id {cluster_id}. "
-                "Two tuners would set its throttles: remove one of the names"
+                "Two tuners would set the same throttles: remove one of the names"
             )
 
 
