@@ -75,8 +75,8 @@ class TopicSettings(BaseModel):
     prefix: str = Field(
         default="rheostat",
         pattern=r"^[A-Za-z0-9._-]{1,200}$",
-        description="first part of the names of rheostat's topics: <prefix>.metrics, <prefix>.signals, <prefix>.rejects, "
-        "<prefix>.history, <prefix>.profiles, <prefix>.journal, <prefix>.orders, <prefix>.inputs",
+        description="first part of the names of rheostat's topics: `<prefix>.metrics`, `<prefix>.signals`, `<prefix>.rejects`, "
+        "`<prefix>.history`, `<prefix>.profiles`, `<prefix>.journal`, `<prefix>.orders`, `<prefix>.inputs`",
     )
 
 

@@ -144,9 +144,9 @@ class MutationQuotaSettings(BaseModel):
     )
     default_entity: Literal["user", "client-id", "user and client-id", "none"] = Field(
         default="user",
-        description="entity of the <default> quota that rheostat sets, so that Kafka limits and measures tenants without their "
-        "own quota: user; client-id, if clients do not authenticate; user and client-id, for pairs; none: rheostat sets no "
-        "<default> quota",
+        description="entity of the `<default>` quota that rheostat sets, so that Kafka limits and measures tenants without "
+        "their own quota: user; client-id, if clients do not authenticate; user and client-id, for pairs; none: rheostat sets "
+        "no `<default>` quota",
     )
     measure: bool = Field(
         default=False,
@@ -186,7 +186,7 @@ class MutationQuotaSettings(BaseModel):
         default=2_000,
         ge=1,
         le=10_000,
-        description="highest number of tenants with their own quota; the <default> quota limits all other tenants",
+        description="highest number of tenants with their own quota; the `<default>` quota limits all other tenants",
     )
     cycle_s: Seconds = Field(default=5.0, ge=1, le=60, description="seconds between two cycles")
 

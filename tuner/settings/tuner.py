@@ -128,8 +128,8 @@ class TunerSettings(BaseModel):
     vetoes: tuple[VetoSettings, ...] = Field(
         default=(),
         max_length=16,
-        description="checks: other services that the tuner asks, and that can keep throttles from rising, lower them, and hold "
-        "the steps of plans",
+        description="other services that the tuner asks, and that can keep throttles from rising, lower them, or hold the "
+        "steps of plans",
     )
     cruise_control: CruiseControlSettings | None = Field(
         default=None, description="reads what Cruise Control executes, and adjusts its concurrency to the throttles"
