@@ -44,7 +44,7 @@ CORDON_REASON_TEXTS: Mapping[CordonReason, ReasonText] = MappingProxyType(
             cause="another tool has already cordoned the broker", effect="changes nothing; the plan begins"
         ),
         CordonReason.WRITE_UNCONFIRMED: ReasonText(
-            cause="Kafka gave no answer to a request to cordon a broker, and no plan orders this cordon any more",
+            cause="a request to cordon a broker got no answer, and no plan orders this cordon any more",
             effect=(
                 "waits for two minutes after the broker answers again; if the cordon takes effect late, lifts the cordon"
             ),

@@ -13,12 +13,12 @@ _LEAVES = "leaves the number alone"
 CRUISE_CONTROL_REASON_TEXTS: Mapping[CruiseControlReason, ReasonText] = MappingProxyType(
     {
         CruiseControlReason.NO_ANSWER: ReasonText(
-            cause="Cruise Control gave no valid answer",
+            cause="the tuner got no valid answer from Cruise Control",
             effect="changes nothing, and asks again; throttles do not depend on this answer",
             advice="the decision names the cause; check `tuner.cruise_control.url`",
         ),
         CruiseControlReason.NO_EXECUTION: ReasonText(
-            cause="Cruise Control moves no replicas between brokers now", effect="changes nothing"
+            cause="at present Cruise Control moves no replicas between brokers", effect="changes nothing"
         ),
         CruiseControlReason.PAUSED: ReasonText(
             cause="an operator paused the tuner", effect=_LEAVES, advice="end the pause with `rheostat resume`"

@@ -22,7 +22,7 @@ LEADERSHIP_REASON_TEXTS: Mapping[LeadershipReason, ReasonText] = MappingProxyTyp
             effect=_ELECTS_NONE,
         ),
         LeadershipReason.KAFKA_ELECTS: ReasonText(
-            cause="Kafka itself elects preferred leaders (`auto.leader.rebalance.enable` is true)",
+            cause="the controller elects preferred leaders itself (`auto.leader.rebalance.enable` is true)",
             effect=_ELECTS_NONE,
             advice=(
                 "set `auto.leader.rebalance.enable` to false on brokers and controllers if rheostat should elect preferred "

@@ -189,7 +189,10 @@ TENANT_REASONS: Mapping[QuotaReason, ReasonText] = MappingProxyType(
             advice="set `existing_quotas: adopt` if rheostat should manage the quota",
         ),
         QuotaReason.WOULD_SHADOW_EXISTING: ReasonText(
-            cause="Kafka would use a quota of rheostat instead of an existing quota that another tool has set",
+            cause=(
+                "a quota of rheostat would have precedence over an existing quota that another tool has set, so the existing "
+                "quota would have no effect"
+            ),
             effect="sets no quota for the tenant, and removes a quota that it has set for the tenant before",
             advice=(
                 "set `tuner.mutation_quota.default_entity` to the kind of the existing quota (user or client-id), or to "

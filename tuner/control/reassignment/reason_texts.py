@@ -164,7 +164,7 @@ STEP_OUTCOME_REASON_TEXTS: Mapping[StepOutcomeReason, ReasonText] = MappingProxy
             effect="requests the next steps of the plan",
         ),
         StepOutcomeReason.NOT_ACCEPTED: ReasonText(
-            cause="Kafka refused steps, or gave no answer about them",
+            cause="the controller refused steps, or gave no answer about them",
             effect="tries these steps again in later cycles",
             advice=(
                 "read the error in the entry; `rheostat reassign status` names the partitions that need an action of yours"

@@ -18,7 +18,7 @@ from tuner.control.throttle.view import MovesView
 from tuner.core.cluster import BrokerSide, RateSetting, side_name
 from tuner.core.vetoes import vetoes_text
 
-_WARMUP_CAUSE = "nothing moved for a while, so a whole window's bytes would pass at once"
+_WARMUP_CAUSE = "no bytes were copied for a while, so Kafka would let a whole window's bytes pass at once"
 
 
 def warm_up_empty_window(case: SideCase) -> Decision | None:
@@ -67,7 +67,7 @@ def _explain_warm_up(case: SideCase, setting: RateSetting, setpoint: int, start:
         target = "the earlier rate"
     if current < setpoint:
         head = f"{side_name(case.side)} {rate_text(current)} → {rate_text(setpoint)}"
-        return f"{head}: {target}; an earlier warm-up to it was cut short"
+        return f"{head}: {target}; an earlier warm-up to this rate was interrupted"
     head = f"{side_name(case.side)} {rate_text(start)} → {rate_text(setpoint)}"
     return f"{head}: {target}, as the quota window fills: {_WARMUP_CAUSE}"
 
@@ -114,7 +114,7 @@ def follow_plan_rate(case: SideCase) -> Decision | None:
     if current == setpoint:
         return None
     head = f"{side_name(case.side)} {rate_text(current)} → {rate_text(setpoint)}"
-    text = f"{head}: the rate of a rheostat plan that copies through it"
+    text = f"{head}: the rate of a rheostat plan that copies through this throttle"
     return case.set_rate(setting, setpoint, Reason.PLAN_RATE, text)
 
 
@@ -147,6 +147,6 @@ def open_for_isr_recovery(case: SideCase) -> Decision:
     if case.is_ramping:
         return case.hold(Reason.RATE_IS_CHANGING, f"{cause}: its rate is changing, in steps over the quota window")
     if setting is None or setting.bytes_per_s >= max_rate * (1 - limits.deadband_ratio):
-        return case.hold(Reason.ISR_RECOVERY, f"{cause}: the throttle is open for them")
+        return case.hold(Reason.ISR_RECOVERY, f"{cause}: the throttle is as high as the ceiling allows")
     head = f"{side_name(case.side)} {rate_text(setting.bytes_per_s)} → {rate_text(max_rate)}"
     return case.set_rate(setting, round(max_rate), Reason.ISR_RECOVERY, f"{head}: {cause}")

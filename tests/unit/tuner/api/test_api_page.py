@@ -294,7 +294,7 @@ def test_page_with_several_moves_shows_the_end_of_each(rig: Rig) -> None:
             "at_minimum",
             "the controller exceeds its objective or nearly does, but a further cut of the total rate would not help",
         ),
-        ("concurrency", "concurrency", "initial", "the initial value of this side"),
+        ("concurrency", "concurrency", "initial", "the side has just begun to copy"),
         ("steps", "reassign", "replicas", "the replicas of the partition differ from the plan's target"),
         (
             "step-outcomes",

@@ -90,7 +90,8 @@ def _explain_imbalance(
     if not _exceeds(max(sent, received), min(sent, received), limits):
         return None
     return (
-        f"all brokers send {rate_text(sent)} to catching-up replicas and receive {rate_text(received)}: a part of the cluster is "
+        f"all brokers together send {rate_text(sent)} to catching-up replicas, but receive {rate_text(received)}: a part "
+        "of the cluster is "
         "measured wrongly"
     )
 

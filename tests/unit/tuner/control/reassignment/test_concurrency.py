@@ -71,7 +71,7 @@ def test_concurrency_starts_with_five_and_explains_it() -> None:
     found = at(0, ConcurrencyState())
     assert (found.slots[SIDE], found.starts_max, found.cluster_max) == (5, 50, 1250)
     assert [(c.side, c.before, c.after, c.reason) for c in found.changes] == [(SIDE, 0, 5, ConcurrencyReason.INITIAL)]
-    assert found.changes[0].text == "partitions at a time onto broker 3: 5, the initial value of this side"
+    assert found.changes[0].text == "partitions at a time onto broker 3: 5, the side has just begun to copy"
 
 
 def test_concurrency_grows_to_fill_unused_quota_then_by_one() -> None:

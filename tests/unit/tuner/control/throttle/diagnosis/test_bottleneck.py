@@ -87,7 +87,7 @@ def test_several_sources_are_not_all_ill_at_once() -> None:
     one = find_bottleneck(9, sources, TRICKLE, {})
     assert one is not None
     assert (one.reason, one.broker) == (Reason.STALLED_DESTINATION_BOUND, 9)
-    assert "brokers 1, 2, 3 all have room in their throttles towards it" in one.text
+    assert "brokers 1, 2, 3 all send less to this broker than their throttles allow" in one.text
     # Unless it is they who are busy, and the destination is not.
     assert found(sources, idle={1: 0.1, 2: 0.2, 9: 0.9}) is None
 
