@@ -79,7 +79,7 @@ def forget_cleared_rates(memory: Memory, sides: Iterable[BrokerSide], now_ms: in
     )
     text = (
         f"all {len(cleared)} rates of rheostat were removed at the same time, as kafka-reassign-partitions --verify and "
-        "--cancel remove the rates of all brokers. Moves that still run are throttled again. To let them run unthrottled, "
+        "--cancel do with the rates of all brokers. Moves that still run are throttled again. To let them run unthrottled, "
         "use `rheostat pause`"
     )
     return memory, [Hold(None, None, Reason.CLEARED_BY_TOOL, text)]

@@ -95,7 +95,7 @@ def _deadline_text(case: SideCase) -> str:
     forecast = case.view.deadline_forecasts.get(case.side)
     if forecast is not None:
         return f"; {forecast.text}"
-    return f"; broker {case.side[0]} has no usable profile, so its present load is assumed until finish_at"
+    return f"; broker {case.side[0]} has no usable profile, so the tuner assumes its present load until finish_at"
 
 
 def _explain_stall(throttled: ThrottledSide, bottlenecks: BottleneckFinder) -> tuple[Reason, str] | None:

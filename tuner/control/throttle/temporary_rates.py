@@ -34,7 +34,7 @@ def warm_up_empty_window(case: SideCase) -> Decision | None:
     if not case.limits.closed_loop and plan_rate is None:
         return None
     if case.is_ramping:
-        return case.hold(Reason.RATE_IS_CHANGING, "the rate rises as the quota window fills")
+        return case.hold(Reason.RATE_IS_CHANGING, "the rate rises while the quota window fills")
     current, owned = setting.bytes_per_s, case.owned
     restore_to = owned.restore_to_bytes_per_s if owned is not None else None
     earlier_rate = current if restore_to is None else restore_to
@@ -50,11 +50,11 @@ def warm_up_empty_window(case: SideCase) -> Decision | None:
         if restore_to is not None and owned is not None and owned.possible_rates != (current,):
             return None
     if setpoint == veto_rate:
-        head = f"{side_name(case.side)} changes to {rate_text(setpoint)}, as the quota window fills"
+        head = f"{side_name(case.side)} changes to {rate_text(setpoint)} while the quota window fills"
         text = f"{head}: {vetoes_text(case.view.vetoes)}"
     elif plan_rate is not None:
         source = "the rate of a rheostat plan" if setpoint == case.view.plan_rates[case.side] else "as ordered"
-        text = f"{side_name(case.side)} rises to {rate_text(setpoint)}, {source}, as the quota window fills: {_WARMUP_CAUSE}"
+        text = f"{side_name(case.side)} rises to {rate_text(setpoint)}, {source}, while the quota window fills: {_WARMUP_CAUSE}"
     else:
         text = _explain_warm_up(case, setting, setpoint, start, restored=restore_to is not None)
     return case.set_rate(setting, setpoint, Reason.WINDOW_WARMUP, text)
@@ -69,7 +69,7 @@ def _explain_warm_up(case: SideCase, setting: RateSetting, setpoint: int, start:
         head = f"{side_name(case.side)} {rate_text(current)} → {rate_text(setpoint)}"
         return f"{head}: {target}; an earlier warm-up to this rate was interrupted"
     head = f"{side_name(case.side)} {rate_text(start)} → {rate_text(setpoint)}"
-    return f"{head}: {target}, as the quota window fills: {_WARMUP_CAUSE}"
+    return f"{head}: {target}, while the quota window fills: {_WARMUP_CAUSE}"
 
 
 def warm_up_started_rates(started: Mapping[BrokerSide, StartRate], view: MovesView) -> list[SetRate]:
@@ -84,7 +84,7 @@ def warm_up_started_rates(started: Mapping[BrokerSide, StartRate], view: MovesVi
         if setpoint is None or start.value_bytes_per_s >= setpoint:
             continue
         head = f"{side_name(side)} {rate_text(start.value_bytes_per_s)} → {rate_text(setpoint)}"
-        text = f"{head}: rises for a rheostat plan as the quota window fills"
+        text = f"{head}: rises for a rheostat plan while the quota window fills"
         warmups.append(SetRate(*side, setpoint, setpoint, Reason.WINDOW_WARMUP, text))
     return warmups
 

@@ -123,6 +123,6 @@ def _slow_source(broker: int, evidence: str) -> Bottleneck:
     return Bottleneck(
         Reason.STALLED_SOURCE_BOUND,
         broker,
-        f"the likely cause is broker {broker}, the source: {evidence}; check its disks (old data is read from there) and its "
+        f"the likely cause is broker {broker}, the source: {evidence}; check its disks (it reads old data from disk) and its "
         "network",
     )

@@ -160,7 +160,7 @@ def test_no_headroom_precedes_the_deadline_in_the_text() -> None:
 @pytest.mark.parametrize(
     ("forecast", "text"),
     [
-        (None, "; broker 1 has no usable profile, so its present load is assumed until finish_at"),
+        (None, "; broker 1 has no usable profile, so the tuner assumes its present load until finish_at"),
         (
             DeadlineForecast(0.5),
             "; by the forecast of the load, some hours until finish_at leave less bandwidth, so this side copies 2 times as fast "

@@ -72,8 +72,7 @@ def test_twenty_silent_seconds_exceed_the_quota_pause(silent: int, reason: Reaso
 def test_source_with_only_stalled_destinations_is_the_bottleneck() -> None:
     assert find_bottleneck(9, {1: SourceProgress(stalled=(4, 9))}, TRICKLE, {}) == Bottleneck(
         Reason.STALLED_SOURCE_BOUND, 1,
-        "the likely cause is broker 1, the source: its copies to broker 4 have stalled as well; check its disks (old data is read "
-        "from there) and its network",
+        "the likely cause is broker 1, the source: its copies to broker 4 have stalled as well; check its disks (it reads old data from disk) and its network",
     )  # fmt: skip
     # So is one of two sources, if the other one still feeds a destination.
     assert found({1: SourceProgress(stalled=(4, 9)), 2: SourceProgress(progressing=(5,), stalled=(9,))}) == (
