@@ -96,7 +96,7 @@ def test_growth_is_limited_to_quota_and_to_doubling() -> None:
 def test_raise_text_has_setpoint_and_waiting_partitions() -> None:
     (change,) = at(20, begun()).changes
     assert change.text == (
-        "partitions at a time onto broker 3: 5 → 10, the throttle is not full (setpoint 100 MB/s), and 100 partitions wait"
+        "partitions at a time onto broker 3: 5 → 10, the copies do not use the whole throttle (setpoint 100 MB/s), and 100 partitions wait"
     )
 
 
