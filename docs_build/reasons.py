@@ -66,7 +66,8 @@ SECTIONS: tuple[tuple[str, str, Mapping[Any, ReasonText]], ...] = (
     (
         "Copies between log directories",
         "While a broker copies partitions between its log directories, the tuner decides in each cycle about the limit of these\n"
-        "copies (`replica.alter.log.dirs.io.max.bytes.per.second`). The decision has one of these reasons.",
+        "copies (`replica.alter.log.dirs.io.max.bytes.per.second`). The decision has one of these reasons.\n"
+        "The minimum of the limit is 1.2 × the rate at which producers write to the copied partitions.",
         log_dir.LOG_DIR_REASON_TEXTS,
     ),
     (
@@ -78,7 +79,8 @@ SECTIONS: tuple[tuple[str, str, Mapping[Any, ReasonText]], ...] = (
     (
         "Concurrency of Cruise Control",
         "With `tuner.cruise_control` the tuner asks Cruise Control regularly, and records one of these reasons each time. In this\n"
-        "table *the number* means how many partitions Cruise Control moves per broker at a time.",
+        "table *the number* means how many partitions Cruise Control moves per broker at a time. The right number is\n"
+        "the lowest throttle of the moves ÷ `tuner.cruise_control.rate_per_movement_bytes_per_s`.",
         cruise_control.CRUISE_CONTROL_REASON_TEXTS,
     ),
     (

@@ -14,7 +14,7 @@ from tuner.core.reassignment_steps import StepOutcomeReason, StepReason
 
 _KEEPS = "keeps the number of partitions at a time"
 _HALVES = "halves the number of partitions at a time"
-_CHECK_SIGNALS = "check the collector and the stream: `rheostat signals` and SignalsStale in the runbook"
+_CHECK_SIGNALS = "check that the collector and the stream run; see `rheostat signals`, and SignalsStale in the runbook"
 _RAISE_CEILING = (
     "raise the ceiling of the throttle (`tuner.rate_bytes_per_s_max`) if clients leave bandwidth for a higher rate"
 )
