@@ -34,7 +34,7 @@ class ProcessMetric:
     """Metrics that every process has."""
 
     BUILD_INFO = _gauge("rheostat_build_info", unit=Unit.TRUTH, labels=("version", "part"),
-        meaning="Always 1; the labels name the running version and the process: collect, stream, tune or learn.")
+        meaning="1 for each process; the labels name the running version and the process: collect, stream, tune or learn.")
     CONFIG_VALID = _gauge("rheostat_config_last_reload_successful", unit=Unit.TRUTH, labels=_PART,
         meaning="1 while the settings file on disk is valid; 0 while a restart would fail because of this file. Until a restart"
         " the process keeps its old settings.")

@@ -186,7 +186,7 @@ def test_plan_waits_for_reassignment_of_another_tool() -> None:
     assert (row["externally_owned"], row["moving"]) == (1, 0)
     page = rig.get("/page/plans").text
     assert '<span class="pill bad">blocked</span>' in page
-    assert "t-0: another tool's reassignment is in progress; the plan waits until it has ended." in page
+    assert "t-0: another tool&#39;s reassignment is in progress; the plan waits until it has ended." in page
 
 
 POLICY = "error 44 PolicyViolationError"

@@ -370,7 +370,7 @@ def test_judge_full_link_of_the_source() -> None:
         brokers=busy(5, network_out_bytes_per_s=95e6),
         capacity_bytes_per_s=lambda _: (50e6, 100e6),
     )
-    assert "it sends 95.0 MB/s, of a network capacity of 100 MB/s" in judge(seen, LagMemory())[1][0].text
+    assert "it sends 95.0 MB/s, and its network capacity is 100 MB/s" in judge(seen, LagMemory())[1][0].text
 
 
 def test_judge_all_followers_of_one_leader_lag_so_it_is_slow() -> None:

@@ -212,7 +212,7 @@ def test_unregistered_destination_is_named_on_its_source() -> None:
     texts = {(d.broker, d.side): (d.reason, d.text) for d in decisions}
     assert texts[SOURCE] == (
         Reason.BROKER_DOWN,
-        "broker 1 leader throttle: nothing is copied onto broker 3, because this destination is not alive: bring it back, or "
+        "broker 1 leader throttle: nothing is copied onto broker 3, because this destination is down: bring it back, or "
         "cancel its part of the move",
     )
     assert texts[TARGET][0] is Reason.BROKER_DOWN
