@@ -13,6 +13,7 @@ from typing import Any
 
 from rheostat.config.settings import Settings
 from rheostat.doctor.agents import agents
+from rheostat.doctor.capacities import capacities
 from rheostat.doctor.cluster import connection, leases_of_shared_parts, names_on_record, quota_window, rights, topics
 from rheostat.doctor.cordons import cordons
 from rheostat.doctor.findings import Finding, FindingVerdict
@@ -68,6 +69,7 @@ def examine(settings: Settings, *, create: bool = False) -> Iterator[Finding]:
         yield from writers(client, settings, kafka, own_topics)
         yield from quota_window(client, sorted(brokers))
         yield from cordons(client, sorted(brokers), settings)
+        yield from capacities(client, sorted(brokers), settings)
         yield from leadership(client, brokers, settings)
         yield from leftover_throttles(client, settings)
         yield from leftover_trials(client, settings)
