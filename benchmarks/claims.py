@@ -11,6 +11,7 @@ from benchmarks.creation import SIZES as CREATION_SIZES
 from benchmarks.eta import ERROR_MAX
 from benchmarks.forecasts.horizons import BEST_EXPERT_MAX, OTHER_MAX, SEASONAL_MAX
 from benchmarks.history import DAY_MB_MAX, PASS_CPU_S_MAX
+from benchmarks.laws import auto
 from benchmarks.learn import FALSE_PER_WEEK_MAX, PRECISION_MIN, RECALL_MIN, RSS_GROWTH_MAX
 from benchmarks.recoveries.score import ACT, NONE, OBJECTIVE_MS, RATIO_MAX
 
@@ -45,10 +46,19 @@ def _judge(key: str) -> Callable[[Figures], float]:
 
 def _law(key: str) -> Callable[[Figures], float | None]:
     def read(figures: Figures) -> float | None:
+        if _AUTO in figures:
+            return None
         figure = next(total for total in totals(figures["rows"]) if total["policy"] == OURS)[key]
         return None if figure is None else float(figure)
 
     return read
+
+
+_AUTO = "totals"  # The key that only ``benchmarks.control --auto`` prints.
+
+
+def _auto(move: int, key: str) -> Callable[[Figures], float | None]:
+    return lambda figures: float(figures[_AUTO][move - 1][key]) if _AUTO in figures else None
 
 
 def _percent(read: Callable[[Figures], float | None]) -> Callable[[Figures], float | None]:
@@ -139,6 +149,26 @@ CLAIMS: Mapping[str, tuple[Claim, ...]] = {
         Claim("5 s intervals over the latency objective, mean, %", _percent(_law("slo_5s_mean")), at_most=1.0),
         Claim("1 s intervals over the latency objective, mean, %", _percent(_law("slo_1s_mean")), at_most=3.0),
         Claim("settings written per broker and minute", _law("writes_mean")),
+        Claim("`--auto`, first move: duration ÷ optimum, mean", _auto(1, "ratio_mean"), at_most=auto.RATIO_MEAN_MAX),
+        Claim("the same, worst scenario", _auto(1, "ratio_max"), at_most=auto.RATIO_MAX),
+        Claim(
+            "`--auto`, first move: 5 s intervals over the objective, mean, %",
+            _percent(_auto(1, "slo_5s_mean")),
+            at_most=100.0 * auto.SLO_5S_MEAN_MAX,
+        ),
+        Claim(
+            "the same over twice the objective, %",
+            _percent(_auto(1, "twice_5s_mean")),
+            at_most=100.0 * auto.TWICE_MEAN_MAX,
+        ),
+        Claim(
+            "`--auto`, third move: duration ÷ optimum, mean", _auto(3, "ratio_mean"), at_most=auto.LATER_RATIO_MEAN_MAX
+        ),
+        Claim(
+            "`--auto`, third move: 5 s intervals over the objective, mean, %",
+            _percent(_auto(3, "slo_5s_mean")),
+            at_most=100.0 * auto.LATER_SLO_5S_MEAN_MAX,
+        ),
     ),
     "scale": (
         Claim("decision cycle at 1,000 brokers, median, ms of CPU", _at_size(1_000, "cycle_ms"), at_most=250.0),

@@ -1,10 +1,11 @@
 """Measures rheostat's law with neither an objective nor capacities in its settings, over several moves of the same cluster.
 
-The objective of a broker then follows from the latency that its clients have without copies in the quarter of an hour in which the
-move begins. In each world the same move runs three
-times, with an hour between, and the law keeps what it has learned. Ratios are ÷ T* of these objectives. A bin in which the clients
-alone exceed their objective does not count as missed. Worlds in which no rates could end the move within these objectives have no
-T*; they are shown, and left out of the totals.
+The objective of a broker then follows from the latency that its clients have without copies in the quarter of an hour before the
+move. The tuner sees this time, and it contains a whole day of the world whose load follows the time of day. The disturbances of a
+world begin as long after the begin of the move as without ``--auto``. In each world the same move runs three times, with an hour
+between, and the law keeps what it has learned. Ratios are ÷ T* of these objectives. A bin in which the clients alone exceed their
+objective does not count as missed. Worlds in which no rates could end the move within these objectives have no T*; they are shown,
+and left out of the totals.
 """
 
 from __future__ import annotations
@@ -26,11 +27,10 @@ from tuner.simulation.cluster import Cluster
 from tuner.simulation.latency import client_p99_ms, violation_ratio
 from tuner.simulation.policy import EPOCH_MS, RulePolicy, SimulatedEnvironment, ThrottlePolicyRunner
 from tuner.simulation.run import run
-from tuner.simulation.world import LatencyModel, World
+from tuner.simulation.world import Disturbance, LatencyModel, LeaderMove, OperatorWrite, World
 
 MOVES = 3
-LEAD_S = 300.0  # The tuner sees the clients for so long before a move.
-_BASELINE_S = 900  # The objective follows from the first seconds, of which the tuner sees a part before the move.
+LEAD_S = 900.0  # The tuner sees the clients for so long before a move, and the objective follows from this time.
 _BETWEEN_MS = 3_600_000
 _LONGER = 3.0  # Tighter objectives leave less of each link.
 # Bounds of the first move and of later ones.
@@ -89,11 +89,13 @@ def with_own_objectives(world: World) -> tuple[World, list[float]]:
 
     Also returns the baseline of each broker: the logarithmic mean of the p99 that its clients have without copies.
     """
+    delay_s = LEAD_S - world.moves_begin_s
     world = replace(
         world,
+        disturbances=tuple(_later(disturbance, delay_s) for disturbance in world.disturbances),
         brokers=tuple(replace(b, configured_capacity_ratio=None) for b in world.brokers),
         moves_begin_s=LEAD_S,
-        duration_s_max=LEAD_S - world.moves_begin_s + _LONGER * world.duration_s_max,
+        duration_s_max=delay_s + _LONGER * world.duration_s_max,
     )
     cluster = Cluster(world)
     cluster.replicas.rebuild(cluster.lists)
@@ -101,9 +103,17 @@ def with_own_objectives(world: World) -> tuple[World, list[float]]:
     link_in = np.array([min(b.link_in_bytes_per_s, b.disk_write_bytes_per_s) for b in world.brokers])
     link_out = np.array([b.link_out_bytes_per_s for b in world.brokers])
     used = np.maximum(1.0 - free_out / link_out, 1.0 - free_in / link_in)
-    baselines_ms = np.exp(np.log(client_p99_ms(used[:_BASELINE_S], world.latency)).mean(axis=0)).tolist()
+    baselines_ms = np.exp(np.log(client_p99_ms(used[: int(LEAD_S)], world.latency)).mean(axis=0)).tolist()
     utilisations = _utilisations(world.latency, baselines_ms, 1.0)
     return replace(world, latency=replace(world.latency, own_utilisations=utilisations)), baselines_ms
+
+
+def _later(disturbance: Disturbance, delay_s: float) -> Disturbance:
+    """Returns a disturbance that begins later by ``delay_s``; one that exists from the start exists before the move too."""
+    begin_s = disturbance.at_s + delay_s if disturbance.at_s > 0.0 else 0.0
+    if isinstance(disturbance, LeaderMove | OperatorWrite):
+        return replace(disturbance, at_s=begin_s)
+    return replace(disturbance, at_s=begin_s, until_s=disturbance.until_s + delay_s)
 
 
 def _utilisations(model: LatencyModel, baselines_ms: Sequence[float], factor: float) -> tuple[float, ...]:

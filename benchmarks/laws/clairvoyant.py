@@ -21,6 +21,7 @@ from streaming.shared.contract import Side
 from tuner.control.throttle.objective import ControlLimits
 from tuner.control.throttle.quota_window.model import SECONDS_KEPT, QuotaSamples, rate_for_setpoint
 from tuner.core.cluster import BrokerSide
+from tuner.simulation.latency import objective_utilisations
 from tuner.simulation.numbers import Floats, sums
 from tuner.simulation.policy import SimulatedEnvironment, ThrottlePolicyRunner
 from tuner.simulation.world import MIB, World
@@ -71,7 +72,7 @@ class _Hand:
         rows = replicas.fetching
         source, target = replicas.leader[replicas.partition[rows]], replicas.broker[rows]
         lag = replicas.lag_bytes[rows]
-        unused = 1.0 - cluster.world.latency.objective_utilisation
+        unused = 1.0 - objective_utilisations(cluster.world.latency)
         carries_in = np.minimum(demand.link_in, cluster.clients.disk_write)
         reserve = _response_bytes(cluster.world)
         out = np.maximum(demand.spare_out - unused * demand.link_out - reserve, _RATE_BYTES_PER_S_MIN)

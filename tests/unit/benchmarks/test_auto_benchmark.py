@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from benchmarks.claims import CLAIMS
 from benchmarks.laws.auto import MOVES, measure_moves, missed, totals, with_own_objectives
 from benchmarks.laws.worlds import worlds
 from tuner.simulation.latency import client_p99_ms
@@ -63,3 +64,20 @@ def test_world_that_no_rates_could_end_is_left_out_of_the_totals() -> None:
 )  # fmt: skip
 def test_each_bound_is_told(rows: list[dict[str, object]], said: list[str]) -> None:
     assert missed(rows) == said
+
+
+def test_claims_are_read_from_a_run_with_auto_alone() -> None:
+    rows = [row(1, slo_5s=0.03), row(2), row(3)]
+    figures = {"rows": rows, "totals": totals(rows)}
+    measured = {claim.name: claim.read(figures) for claim in CLAIMS["control"]}
+    assert [value for name, value in measured.items() if "auto" in name] == [1.2, 3.0, 1.2, 0.5]
+    assert measured["the same, worst scenario"] == 1.2
+    assert measured["duration ÷ optimum, mean of all scenarios"] is None
+
+
+def test_disturbances_begin_as_long_after_the_begin_of_the_move() -> None:
+    told = worlds(2)["flapping-isr"]
+    world, _ = with_own_objectives(told)
+    assert [d.at_s - world.moves_begin_s for d in world.disturbances] == [d.at_s for d in told.disturbances]
+    replaced, _ = with_own_objectives(worlds(2)["broker-replace"])
+    assert [d.at_s for d in replaced.disturbances] == [0.0], "the broker is away before the move too"
