@@ -44,8 +44,8 @@ def wrong() -> list[stat.Panel]:
         verdict(
             "Storm",
             "1 while creations and deletions of topics overload the controller, with or without a mutation quota. "
-            "`/api/v1/mutations` and the status page show a command that limits the tenant; they name the tenant if "
-            "Kafka measures each tenant.",
+            "`/api/v1/mutations` and the status page name the tenant if Kafka keeps accounts of tenants, and a command that "
+            "limits it.",
             most(TunerMetric.CONTROLLER_STORM),
             thresholds((None, GREEN), (1, RED)),
             words={"0": "none", "1": "storm"},
@@ -72,9 +72,9 @@ def wrong() -> list[stat.Panel]:
         ),
         verdict(
             "Controller pressure",
-            "Load of the controller relative to its limit, for the measure with the highest share. Above 100 %, the "
-            "controller creates topics too slowly or nodes apply metadata too late, and the tuner lowers the total rate. "
-            "No data without mutation quotas.",
+            "Controller load relative to its objectives, for the worst of them. Above 100 %, topics are created "
+            "too slowly or metadata is applied too late, and the tuner lowers the total rate. No data without "
+            "mutation quotas.",
             most(TunerMetric.CONTROLLER_PRESSURE),
             thresholds((None, GREEN), (0.85, YELLOW), (1, RED)),
             unit=RATIO,
@@ -83,8 +83,8 @@ def wrong() -> list[stat.Panel]:
         ),
         verdict(
             "Throttled tenants",
-            "Tenants whose mutation quota is exhausted now. Above 0, the creations and deletions of these tenants wait: "
-            "`rheostat quotas` names the tenants.",
+            "Tenants whose mutation quota is exhausted now. Above 0, their creations and deletions wait: "
+            "`rheostat quotas` names them.",
             most(TunerMetric.TENANTS_THROTTLED),
             thresholds((None, GREEN), (1, YELLOW)),
             alert="TenantQuotaExhausted",
@@ -92,8 +92,8 @@ def wrong() -> list[stat.Panel]:
         ),
         verdict(
             "Total rate",
-            "Partitions/s that all tenants together may create and delete. The tuner lowers this rate while the pressure "
-            "is above 100 %.",
+            "Partitions/s that all tenants together may create and delete. The tuner lowers it while the pressure"
+            " is above 100 %.",
             most(TunerMetric.MUTATION_TOTAL),
             thresholds((None, "blue")),
             unit=PER_SECOND,
@@ -108,8 +108,7 @@ def wrong() -> list[stat.Panel]:
         ),
         verdict(
             "Failed writes",
-            "Writes of mutation quotas that failed, or whose new value was missing when the tuner read it back, in the "
-            "time range shown. Above 0, "
+            "Writes of mutation quotas that failed or were not confirmed, in the time range shown. Above 0, "
             "`rheostat doctor` checks rights and brokers.",
             grown(TunerMetric.QUOTA_FAILURES, over="$__range"),
             none_is_well(),
@@ -123,9 +122,9 @@ def mutations() -> list[timeseries.Panel]:
     return [
         lines(
             "Partitions created and deleted",
-            "Partitions/s of all clients. Partitions that clients create and delete between two scrapes are not counted. "
-            "If Kafka measures mutations for quotas, another line shows the exact sum. During a storm a line shows the "
-            "quota that would end the storm.",
+            "Partitions/s of all clients. If clients create and delete at the same time, partitions that are created and "
+            "deleted between two scrapes are not counted. Then the sum comes from Kafka's quota accounts, if Kafka keeps "
+            "them. During a storm a line shows the quota that would end it.",
             PER_SECOND,
             query(per("change", TunerMetric.MUTATIONS), "{{change}}"),
             query(most(TunerMetric.STORM_QUOTA), "quota that would end the storm"),
@@ -133,30 +132,29 @@ def mutations() -> list[timeseries.Panel]:
         ).min(0),
         lines(
             "Topics created and deleted",
-            "Topics/s of all clients. The same number of partitions costs the controller more if the partitions belong "
-            "to many topics.",
+            "Topics/s of all clients. Many topics with few partitions cost the controller more than few topics with many.",
             PER_SECOND,
             query(per("change", TunerMetric.TOPIC_MUTATIONS), "{{change}}"),
             axis="topics per second",
         ).min(0),
         lines(
             "Requests by kind",
-            "Answered requests that create topics, delete topics or add partitions, including refused requests.",
+            "Answered requests that create topics, delete topics or add partitions, also refused ones.",
             PER_SECOND,
             query(per("request", TunerMetric.MUTATION_REQUESTS), "{{request}}"),
             axis="requests per second",
         ).min(0),
         lines(
             "Time of a request, by kind",
-            "Mean time on the active controller. This time hardly grows in a storm, because requests wait on the "
-            "brokers: look at the panel of the forwarding below.",
+            "Mean time on the active controller. It hardly grows in a storm, because requests wait in front of the controller: "
+            "look at the forwarding below.",
             SECONDS,
             query(per("request", TunerMetric.MUTATION_REQUEST_SECONDS), "{{request}}"),
         ).min(0),
         lines(
             "Requests of old clients, by kind",
-            "Share of requests from clients that are older than KIP-599. A mutation quota delays these requests instead "
-            "of refusing them. Upgrade these clients before you rely on quotas.",
+            "Share of requests that a mutation quota delays instead of refusing, because the client is older than KIP-599. Upgrade "
+            "these clients before you rely on quotas.",
             RATIO,
             query(per("request", TunerMetric.OLD_CLIENT_REQUESTS), "{{request}}"),
         )
@@ -165,8 +163,8 @@ def mutations() -> list[timeseries.Panel]:
         from_here_on(
             lines(
                 "Age of applied metadata",
-                "Time by which the slowest node is behind the metadata log. Up to 0.5 s is usual. From 1 s on, clients "
-                "see new topics and leaders late.",
+                "How far the slowest node is behind the metadata log. Up to 0.5 s is usual. From 1 s on nodes fall behind, and "
+                "clients see new topics and leaders late.",
                 SECONDS,
                 query(most(TunerMetric.METADATA_APPLY_LAG), "slowest node"),
                 alert="StormOnController",
@@ -183,8 +181,8 @@ def controller() -> list[timeseries.Panel]:
         from_here_on(
             lines(
                 "Controller pressure over time",
-                "Load of the controller relative to its limit, for the measure with the highest share. The tuner raises "
-                "the total rate well below 100 %, keeps it near 100 %, and lowers it above 100 %.",
+                "Load relative to the worst objective. The tuner raises the total rate well below 100 %, lowers it "
+                "above, and keeps it in between.",
                 RATIO,
                 query(most(TunerMetric.CONTROLLER_PRESSURE), "pressure"),
                 alert="ControllerUnderPressure",
@@ -207,8 +205,8 @@ def controller() -> list[timeseries.Panel]:
         limit_line(
             lines(
                 "Topic-create probe latency (p90)",
-                "Latency of the tuner's own probe requests, over half a minute. Above the objective, topic creations "
-                "wait. No data without the setting create_probe_p90_ms_max.",
+                "Latency of the tuner's own probes, over half a minute. Above the objective, topic creations wait. No"
+                " data without create_probe_p90_ms_max.",
                 SECONDS,
                 query(most(TunerMetric.CREATE_PROBE_P90_SECONDS), "p90"),
                 query(most(TunerMetric.CREATE_PROBE_P90_OBJECTIVE), "objective"),
@@ -218,8 +216,8 @@ def controller() -> list[timeseries.Panel]:
         limit_line(
             lines(
                 "Forwarding to the controller",
-                "Share of the time for which a broker forwards creations and deletions to the controller. A broker "
-                "forwards one request at a time, so near 100 % requests wait on the brokers.",
+                "Share of time in which a broker's connection to the controller is busy with creations and deletions."
+                " A broker forwards one at a time, so near 100 % requests wait on the brokers.",
                 RATIO,
                 query(most(TunerMetric.FORWARDING_BUSY), "busy"),
                 query(most(TunerMetric.FORWARDING_BUSY_OBJECTIVE), "objective"),
@@ -229,7 +227,8 @@ def controller() -> list[timeseries.Panel]:
         limit_line(
             lines(
                 "Idle share of the controller",
-                "Share of the time for which the active controller is idle. Below the objective the tuner lowers the total rate.",
+                "Share of time in which the active controller is idle. It reacts first. Below the objective the tuner"
+                " lowers the total rate.",
                 RATIO,
                 query(most(TunerMetric.CONTROLLER_IDLE), "idle"),
                 query(most(TunerMetric.CONTROLLER_IDLE_OBJECTIVE), "objective"),
@@ -255,8 +254,8 @@ def tenants() -> list[timeseries.Panel]:
     return [
         lines(
             "Creations and deletions, by tenant",
-            "Partitions/s of the 50 busiest tenants, as Kafka's mean over 30 to 60 s, and the total rate. No data: no "
-            "mutation quota is set, so Kafka does not measure tenants.",
+            "Partitions/s of the 50 busiest tenants, Kafka's mean of 30 to 60 s, and the total rate. No data: no mutation quota "
+            "has been set, so Kafka keeps no accounts of tenants.",
             PER_SECOND,
             query(per(who, TunerMetric.TENANT_RATE), _TENANT),
             query(most(TunerMetric.MUTATION_TOTAL), "total rate"),
@@ -264,7 +263,7 @@ def tenants() -> list[timeseries.Panel]:
         ).min(0),
         lines(
             "Quotas, by tenant",
-            "Mutation quotas in force, in partitions/s. `rheostat quotas` shows the reason of each quota.",
+            "Mutation quotas in force, in partitions/s. `rheostat quotas` gives the reason for each.",
             PER_SECOND,
             query(per(who, TunerMetric.TENANT_QUOTA), _TENANT),
             axis="partitions per second",
@@ -280,8 +279,8 @@ def tenants() -> list[timeseries.Panel]:
         from_here_on(
             lines(
                 "Exhausted quotas, by tenant",
-                "1 while a tenant's quota is exhausted. If this lasts and the tenant needs more, raise the tenant's "
-                "weight or rate_per_s_min.",
+                "1 while a tenant's quota is exhausted. If it lasts and the tenant needs more, raise its weight or "
+                "rate_per_s_min.",
                 COUNT,
                 query(per(who, TunerMetric.TENANT_EXHAUSTED), _TENANT),
                 alert="TenantQuotaExhausted",
@@ -299,7 +298,7 @@ def decisions() -> list[timeseries.Panel]:
         reasons_in_words(
             bars(
                 "Decisions about quotas, by reason",
-                "Why a quota or the total rate changed or stayed. The reference page of the reasons says what to do.",
+                "Why a quota or the total rate changed or stayed. The reference of reasons says what to do about each.",
                 query(decided(TunerMetric.QUOTA_DECISIONS), ACTION_AND_REASON),
                 axis="decisions",
             ),
@@ -307,8 +306,8 @@ def decisions() -> list[timeseries.Panel]:
         ),
         bars(
             "Failed writes of quotas",
-            "Writes that failed, or whose new value was missing when rheostat read the setting back. If writes fail, "
-            "`rheostat doctor` checks rights and brokers.",
+            "Writes that failed or were not confirmed by reading back. If any fail, `rheostat doctor` checks "
+            "rights and brokers.",
             query(grown(TunerMetric.QUOTA_FAILURES), "failed"),
             axis="writes",
         ),
@@ -324,7 +323,7 @@ def board() -> dashboard.Dashboard:
             ("Is anything wrong?", wrong()),
             ("How much do clients create and delete?", mutations()),
             ("How loaded is the controller?", controller()),
-            ("Which tenants use the controller, and which tenants wait?", tenants()),
+            ("Which tenants use it, and which wait?", tenants()),
             ("Why did the tuner decide so?", decisions()),
         ],
         view="/controller",

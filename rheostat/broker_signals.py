@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 from rheostat.config.settings import Settings
-from rheostat.metrics_cluster import metrics_client, metrics_consumer
+from rheostat.metrics_cluster import metrics_topic_reader
 from streaming.shared.contract import BrokerSignal
 from streaming.shared.kafka.cluster import ClusterClient
 from tuner.runtime.observe.signals_reader import SignalReader
-
-_BACKLOG_RECORDS = 400  # Newest signal records that are read.
 
 
 def read_broker_signals(client: ClusterClient, settings: Settings) -> dict[int, BrokerSignal]:
     """Returns the newest signal of each broker, however old; empty if the topic does not exist."""
     topic = settings.topic_names().signals
-    with metrics_client(client, settings) as metrics:
-        if not metrics.partitions([topic]):
-            return {}
-    reader = metrics_consumer(settings, "rheostat-write-rates")
-    try:
+    with metrics_topic_reader(client, settings, topic, "rheostat-broker-signals") as reader:
         signals = SignalReader(reader, topic, settings.cluster)
-        signals.rewind(_BACKLOG_RECORDS)
-    finally:
-        reader.close(timeout_ms=2000)
+        signals.rewind()
     return signals.brokers
 
 

@@ -7,7 +7,7 @@ first checks that the metrics cluster answers, because before that it has checke
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any
 
 from kafka import KafkaConsumer
@@ -37,3 +37,24 @@ def metrics_client(client: ClusterClient, settings: Settings) -> Iterator[Cluste
         return
     with ClusterClient(settings.metrics_kafka, "rheostat-metrics") as other:
         yield other
+
+
+@contextmanager
+def metrics_topic_reader(
+    client: ClusterClient, settings: Settings, topic: str, client_id: str
+) -> Iterator[KafkaConsumer | None]:
+    """Yields a consumer for a topic of the metrics cluster; None: the topic does not exist.
+
+    Args:
+        client: of the watched cluster.
+
+    Raises:
+        ClusterError: the metrics cluster cannot be read.
+    """
+    with metrics_client(client, settings) as metrics:
+        exists = bool(metrics.partitions([topic]))
+    if not exists:
+        yield None
+        return
+    with closing(metrics_consumer(settings, client_id)) as reader:
+        yield reader

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from rheostat.config.settings import Settings
-from rheostat.metrics_cluster import metrics_client, metrics_consumer
+from rheostat.metrics_cluster import metrics_topic_reader
 from streaming.shared.contract import BrokerProfile
 from streaming.shared.kafka.cluster import ClusterClient
 from tuner.core.forecast import why_unusable
@@ -24,16 +24,12 @@ class UsableProfiles:
 def read_profiles(client: ClusterClient, settings: Settings) -> dict[int, BrokerProfile]:
     """Returns the newest profile of each broker, however old; empty if the topic does not exist or cannot be read."""
     topic = settings.topic_names().profiles
-    with metrics_client(client, settings) as metrics:
-        if not metrics.partitions([topic]):
+    with metrics_topic_reader(client, settings, topic, "rheostat-profiles") as reader:
+        if reader is None:
             return {}
-    reader = metrics_consumer(settings, "rheostat-profiles")
-    try:
         profiles = ProfilesReader(reader, topic, settings.cluster)
         profiles.poll()
-    finally:
-        reader.close(timeout_ms=2000)
-    return profiles.profiles
+        return profiles.profiles
 
 
 def select_usable(profiles: Mapping[int, BrokerProfile], brokers: Iterable[int], now_ms: int) -> UsableProfiles:

@@ -13,7 +13,6 @@ from tuner.runtime.observe.signals_reader import SignalReader
 
 MEASURED_S_MAX = 180.0
 _POLL_S = 1.0
-_NEWEST_RECORDS = 50
 
 
 def wait_until_measured(processes: DemoProcesses, view: DemoView, brokers: int) -> None:
@@ -29,7 +28,7 @@ def wait_until_measured(processes: DemoProcesses, view: DemoView, brokers: int) 
         until_s = time.monotonic() + MEASURED_S_MAX
         while True:
             processes.check()
-            signals.rewind(_NEWEST_RECORDS)
+            signals.rewind()
             if len(signals.brokers) >= brokers:
                 return
             if time.monotonic() > until_s:

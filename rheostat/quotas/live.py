@@ -46,7 +46,6 @@ from tuner.journal.topic_tail import KAFKA_ERRORS
 from tuner.runtime.observe.cluster_reader import read_quota_windows
 from tuner.runtime.observe.signals_reader import SignalCache, SignalReader
 
-_SIGNAL_BACKLOG = 2_000  # Newest signal records that are read.
 _WATCH_S = 5.0
 _NO_QUOTA_MIN = 1e19  # Kafka reports about 1e20 tokens for a tenant without a quota.
 _NOT_PROBED = (
@@ -210,7 +209,7 @@ def _read_signals(settings: Settings) -> SignalReader:
         raise CommandError(f"The signals cannot be read: {error}") from error
     try:
         signals = SignalReader(reader, settings.topic_names().signals, settings.cluster)
-        signals.rewind(_SIGNAL_BACKLOG)
+        signals.rewind()
         return signals
     finally:
         reader.close(timeout_ms=2000)

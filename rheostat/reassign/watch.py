@@ -27,7 +27,6 @@ from tuner.runtime.reassignment.actuator import KafkaReassignmentActuator
 SNAPSHOT_EVERY_S = 2.0
 _RATE_WINDOW_S = 30.0
 _TICK_S = 0.2
-_SIGNAL_BACKLOG = 400  # Newest signal records that are read at the start.
 
 
 def watch_plan(
@@ -110,7 +109,7 @@ def _open_move_reader(settings: Settings) -> Iterator[Callable[[int], CurrentMov
         raise CommandError(f"{topic} cannot be read, as the cluster does not answer: {error}.") from error
     try:
         signals = SignalReader(reader, topic, settings.cluster)
-        signals.rewind(_SIGNAL_BACKLOG)
+        signals.rewind()
         forecasts, age_s_max = eta_forecasts(settings), settings.tuner.signal_age_s_max
 
         def read_moves(now_ms: int) -> CurrentMoves:

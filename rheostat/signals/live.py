@@ -42,7 +42,6 @@ from tuner.journal.topic_tail import KAFKA_ERRORS, TopicTail
 from tuner.runtime.observe.signals_reader import SignalCache
 
 REFRESH_S = 2.0
-_BACKLOG_RECORDS = 400  # Newest signal records that are read at the start.
 _POLL_MS = 200
 _CHECK_SERVICES = "are `rheostat collect` and `rheostat stream`, or `rheostat run`, running?"
 
@@ -161,7 +160,7 @@ def show_once(
     view = SignalsView(signal_filter)
     with _open_tail(settings) as tail:
         try:
-            _add_records(view, tail.read_recent(_BACKLOG_RECORDS))
+            _add_records(view, tail.read_recent())
             until_s = time.monotonic() + duration_s
             while time.monotonic() < until_s:
                 _add_records(view, tail.poll(_POLL_MS))
@@ -196,7 +195,7 @@ def watch(settings: Settings, signal_filter: SignalFilter, duration_s: float | N
 
     with _open_tail(settings) as tail:
         stop = stop_on_signals()
-        trouble = _try_add(view, lambda: tail.read_recent(_BACKLOG_RECORDS))
+        trouble = _try_add(view, lambda: tail.read_recent())
         until_s = None if duration_s is None else time.monotonic() + duration_s
         with Live(console=console, auto_refresh=False) if console.is_terminal else _Pages(console) as display:
             while not stop.is_set():

@@ -55,7 +55,6 @@ from tuner.settings.schedule_periods import find_period
 DECISIONS_SHOWN = 10
 # A change of the throttle cannot help a move whose last decision has one of these reasons.
 _UNFIXABLE_REASONS = {Reason.INFEASIBLE, Reason.DEADLINE_NOT_MET, *NOT_THROTTLE_LIMITED}
-_SIGNAL_BACKLOG = 400  # Newest records read of each signals partition.
 # Tuners in these modes detect stalls, so the command shows the stalls that they have recorded, besides its own.
 _EVALUATING_MODES = {TunerMode.ACTIVE, TunerMode.DRY_RUN}
 _RATE_CHANGES = {"set", "start", "restore"}  # Actions of journal entries that change a throttle.
@@ -344,7 +343,7 @@ def _read_signals(settings: Settings) -> SignalHistory:
     try:
         signals = SignalHistory(reader, settings.topic_names().signals, settings.cluster)
         signals.includes_recoveries = settings.tuner.recovery == "act"
-        signals.rewind(_SIGNAL_BACKLOG)
+        signals.rewind()
         return signals
     finally:
         reader.close(timeout_ms=2000)

@@ -45,7 +45,6 @@ from tuner.runtime.observe.signals_reader import SignalReader
 from tuner.runtime.reassignment.actuator import KafkaReassignmentActuator
 
 _FULL_READ_EVERY = 15  # In refreshes; the refreshes in between read only values that change often.
-_SIGNAL_BACKLOG = 400  # Newest records read of each signals partition.
 _JOURNAL_BACKLOG = 2_000  # Records per topic, if the journal cannot be read completely.
 _FROM_THE_BEGINNING = {0: 0}  # Next offset by partition; the journal and orders topics have one partition.
 
@@ -92,7 +91,7 @@ def watch(settings: Settings, duration_s: float | None = None) -> int:
         tenants_pane = TenantsPane(settings, connections.quotas.mutation_quotas)
         stop = stop_on_signals()
         display = stack.enter_context(Live(console=console, auto_refresh=False)) if console.is_terminal else None
-        signals.rewind(_SIGNAL_BACKLOG)
+        signals.rewind()
         until_s = None if duration_s is None else time.monotonic() + duration_s
         journal, tails, incomplete_text = start_following(
             settings.cluster, topics, connections.journal_consumer, connections.order_consumer

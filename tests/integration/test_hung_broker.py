@@ -1,17 +1,21 @@
-"""The cost of a hung broker for calls to all brokers. Real brokers are suspended by a signal, so they refuse nothing."""
+"""Calls to all brokers, of which some hang or lose their connections. A signal suspends real brokers, so they refuse nothing."""
 
 from __future__ import annotations
 
 import signal
+import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from kafka.future import Future
 from lab_parts import until
 
 from rheostat.lab.cluster import Lab, LabSpec
 from streaming.shared import kafka_names
+from streaming.shared.kafka.client_internals import connection_manager
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError
 
 TIMEOUT_S = 3.0
@@ -68,3 +72,21 @@ def test_hung_brokers_cost_one_timeout_and_delay_no_others(lab: Lab) -> None:
         finally:
             signalled(lab, signal.SIGCONT)
         until(lambda: answering_brokers(client)[0] == {1, 2, 3}, 30, "all answer again")
+
+
+def test_broken_connections_are_replaced_within_the_call(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    with ClusterClient(lab.kafka_settings(), "test") as client:
+        assert answering_brokers(client)[0] == {1, 2, 3}
+        manager, broken = connection_manager(client._connection._connected()), list[int]()
+        send = manager.send
+
+        def send_and_break(request: Any, node_id: int) -> Future:
+            future = send(request, node_id=node_id)
+            if node_id not in broken:
+                broken.append(node_id)
+                manager._conns[node_id].transport._sock.shutdown(socket.SHUT_RDWR)
+            return future
+
+        monkeypatch.setattr(manager, "send", send_and_break)
+        assert answering_brokers(client)[0] == {1, 2, 3}
+        assert sorted(broken) == [1, 2, 3]

@@ -20,6 +20,8 @@ from kafka import KafkaProducer
 from kafka.admin import ACL, ACLOperation, ACLPermissionType, ResourcePattern, ResourceType
 from lab_parts import RHEOSTAT, rheostat, running, until, within
 
+from rheostat.broker_signals import read_broker_signals
+from rheostat.config.settings import load_settings
 from rheostat.lab.cluster import Lab, LabSpec
 from rheostat.lab.keeper import lab_config
 from streaming.shared.contract import (
@@ -51,9 +53,9 @@ class Writer:
         self.topic = topic
         self._sender = sender
 
-    def write(self, *signals: Signal) -> None:
+    def write(self, *signals: Signal, at_ms: int | None = None) -> None:
         for one in signals:
-            self._sender.send(self.topic, key=signal_key(one), value=encode_signal(one))
+            self._sender.send(self.topic, key=signal_key(one), value=encode_signal(one), timestamp_ms=at_ms)
         self._sender.flush(timeout=10)
 
 
@@ -291,3 +293,12 @@ def test_each_poll_reads_only_new_records(lab: Lab, writer: Writer) -> None:
                 until(lambda: reader.poll() == 1, ANSWER_S_MAX, "the record is read")
         assert set(counts) <= {0, 1}
         assert counts.count(1) >= 2, counts
+
+
+def test_command_reads_all_brokers_of_a_stream_that_stopped(lab: Lab, config: Path, writer: Writer) -> None:
+    stopped_ms = now_ms() - 600_000
+    writer.write(
+        *(BrokerSignal("lab", broker, stopped_ms, stopped_ms, 6, 1.0) for broker in range(1_000)), at_ms=stopped_ms
+    )
+    with ClusterClient(lab.kafka_settings(), "test") as client:
+        assert set(read_broker_signals(client, load_settings(config))) == set(range(1_000))

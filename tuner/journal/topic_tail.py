@@ -9,6 +9,7 @@ from typing import Any
 import kafka.errors
 from kafka import KafkaConsumer, TopicPartition
 
+from streaming.shared.kafka.client_internals import newest_timestamps_ms
 from streaming.shared.kafka.read_to_end import READ_POLL_MS
 
 # How long a poll waits for a new fetch. A poll with timeout 0 returns only the records of the previous fetch, which may be none:
@@ -20,8 +21,8 @@ POLLS_MAX = 50  # Bounds the time of one call while records keep coming.
 # kafka-python's network thread also raises RuntimeError and OSError (TimeoutError included).
 KAFKA_ERRORS = (kafka.errors.KafkaError, RuntimeError, OSError)
 
-# ``read_recent`` starts this far back. This time covers every entity of a large cluster, sources that report once a minute, and the
-# last signals of a stream that stands still.
+# ``read_recent`` starts so long before the newest record. This time covers every entity of a large cluster, sources that report
+# once a minute, and the last signals of a stream that stands still.
 _RECENT_MS = 60_000
 _RECENT_RECORDS_MAX = 50_000
 _SILENCE_S_MAX = 3.0  # Time without a record after which a read ends: a partition without a leader never answers.
@@ -66,14 +67,21 @@ class TopicTail:
             for records in batches.values():
                 yield from records
 
-    def read_recent(self, records: int) -> Iterator[Any]:
-        """Yields the last minute, and at least the newest ``records`` of each partition. ``poll`` then continues after them."""
+    def read_recent(self, records: int = 0) -> Iterator[Any]:
+        """Yields the minute before the newest record, in each partition. ``poll`` then continues after them.
+
+        Args:
+            records: at least so many records of each partition, also if they are older.
+        """
         if not self._assign():
             return
         ends = self._consumer.end_offsets(self._partitions)
         begins = self._consumer.beginning_offsets(self._partitions)
-        since_ms = round(time.time() * 1000) - _RECENT_MS
-        by_time = self._consumer.offsets_for_times(dict.fromkeys(self._partitions, since_ms))
+        newest_ms = newest_timestamps_ms(self._consumer, self._partitions)
+        # A record from the future comes from a wrong clock.
+        now_ms = round(time.time() * 1000)
+        since_ms = {partition: max(0, min(now_ms, ms) - _RECENT_MS) for partition, ms in newest_ms.items()}
+        by_time = self._consumer.offsets_for_times(since_ms)
         for partition, end in ends.items():
             first_recent = by_time.get(partition)
             start = min(end - records, first_recent.offset if first_recent is not None else end)

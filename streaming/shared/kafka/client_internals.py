@@ -7,19 +7,25 @@ names.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from kafka import KafkaConsumer, KafkaProducer
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient
 from kafka.net.compat import KafkaNetClient
+from kafka.protocol.consumer.offsets import OffsetSpec
 from kafka.util import Timer
 
 
 def connection_manager(admin: KafkaAdminClient) -> Any:
-    """Returns the manager that sends requests to named brokers (``send``, ``wait_for``, ``run``, ``least_loaded_node``,
-    ``cluster``)."""
+    """Returns the manager that sends requests to named brokers (``send``, ``wait_for``, ``run``, ``call_soon``,
+    ``connection_delay``, ``least_loaded_node``, ``cluster``)."""
     return admin._manager
+
+
+async def network_sleep(manager: Any, delay_s: float) -> None:
+    """Waits in the event loop of the manager."""
+    await manager._net.sleep(delay_s)
 
 
 def start_network_thread(client: KafkaNetClient) -> None:
@@ -68,6 +74,17 @@ def fetcher(consumer: KafkaConsumer) -> Any:
 def batch_content(batch: Any) -> tuple[bytearray, int]:
     """Returns the bytes of a record batch and the position of its records in them."""
     return batch._buffer, batch._pos
+
+
+def newest_timestamps_ms(consumer: KafkaConsumer, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    """Returns the largest timestamp of the records of each partition; an empty partition is left out.
+
+    Raises:
+        kafka.errors.KafkaTimeoutError: a broker did not answer within ``request_timeout_s``.
+    """
+    largest = dict.fromkeys(partitions, OffsetSpec.MAX_TIMESTAMP)
+    answers = consumer._fetcher.offsets_by_times(largest, consumer.config["request_timeout_ms"])
+    return {partition: answer.timestamp for partition, answer in answers.items() if answer is not None}
 
 
 async def _return_at_once() -> None:

@@ -3,6 +3,8 @@
 Requests to several brokers run in parallel, with one deadline for all brokers and one result per broker. A broker that misses the
 deadline gets no further request while its answer is outstanding. Afterwards its deadline is one second (``IMPATIENT_MS``), until
 it answers in time. So a hanging broker costs the full time-out only once, and does not delay the answers of other brokers.
+
+If the connection to a broker breaks, the request is sent once more. So ``send_each`` is only for requests that may be repeated.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from typing import Any, TypeVar
 import kafka.errors
 from kafka.admin import KafkaAdminClient
 
-from streaming.shared.kafka.client_internals import connection_manager
+from streaming.shared.kafka.client_internals import connection_manager, network_sleep
 from streaming.shared.kafka.clients import admin_client, close_admin
 from streaming.shared.kafka.settings import KafkaSettings
 from streaming.shared.kafka.values import ClusterError, MissingPermission, Unreachable
@@ -25,6 +27,8 @@ T = TypeVar("T")
 IMPATIENT_MS = 1_000  # Deadline for a broker that missed its last deadline.
 # A failure after this share of the wait counts as a time-out, because the client gives up at about the same moment.
 _TIMED_OUT_RATIO = 0.9
+# kafka-python reconnects after about 50 ms if a connection breaks that has worked. Its pause for a broker that is down is longer.
+_RECONNECT_S_MAX = 0.1
 
 
 class ClusterConnection:
@@ -131,29 +135,31 @@ class ClusterConnection:
             return Unreachable(
                 f"broker {broker}, {what}: not asked: its answer to an earlier request is still outstanding (KafkaTimeoutError)"
             )
-        try:
-            future = manager.send(request, node_id=broker)
-        except kafka.errors.KafkaError as error:
-            # The broker is missing in the client's metadata. Refresh it for the next call.
-            manager.cluster.request_update()
-            return Unreachable(f"broker {broker}, {what}: {type(error).__name__}")
+        future = manager.call_soon(_send_twice, manager, broker, request, time.monotonic() + self._patience_s(broker))
         future.add_errback(lambda _: failed_s.setdefault(broker, time.monotonic()))
         return future
+
+    def _patience_s(self, broker: int) -> float:
+        """Returns the deadline of a request to this broker, from its begin."""
+        return min(self.timeout_ms, IMPATIENT_MS if broker in self._silent else self.timeout_ms) / 1000
 
     async def _receive(
         self, manager: Any, what: str, broker: int, future: Any, began_s: float, failed_s: Mapping[int, float]
     ) -> Any | ClusterError:
         """Returns the broker's answer or error. The deadline counts from ``began_s``, when all requests had been sent."""
-        patience_ms = min(self.timeout_ms, IMPATIENT_MS) if broker in self._silent else self.timeout_ms
-        left_ms = max(0.0, patience_ms - 1000 * (time.monotonic() - began_s))
+        patience_s = self._patience_s(broker)
+        left_s = max(0.0, patience_s - (time.monotonic() - began_s))
         try:
-            answer = await manager.wait_for(future, left_ms)
+            answer = await manager.wait_for(future, 1000 * left_s)
         except kafka.errors.KafkaError as error:
             # A failure before the deadline (a refused connection) costs little time, so the broker keeps its normal deadline.
             took_s = failed_s.get(broker, time.monotonic()) - began_s
-            if 1000 * took_s >= _TIMED_OUT_RATIO * patience_ms:
+            if took_s >= _TIMED_OUT_RATIO * patience_s:
                 self._silent.add(broker)
                 self._outstanding[broker] = future
+            else:
+                # The broker may be missing in the client's metadata. Refresh it for the next call.
+                manager.cluster.request_update()
             return Unreachable(f"broker {broker}, {what}: {type(error).__name__}")
         self._silent.discard(broker)
         return answer
@@ -190,3 +196,18 @@ class ClusterConnection:
             return self.call(what, ask)
         except ClusterError as error:
             return error
+
+
+async def _send_twice(manager: Any, broker: int, request: Any, until_s: float) -> Any:
+    """Returns the broker's answer. If the connection breaks, the request is sent once more, but not after ``until_s``.
+
+    A broker or a load balancer may close a connection at any time, for example if it has been idle.
+    """
+    try:
+        return await manager.send(request, node_id=broker)
+    except kafka.errors.KafkaConnectionError:
+        delay_s = manager.connection_delay(broker)
+        if delay_s > _RECONNECT_S_MAX or time.monotonic() + delay_s >= until_s:
+            raise
+        await network_sleep(manager, delay_s)
+        return await manager.send(request, node_id=broker)

@@ -13,63 +13,51 @@ _ELECTS_NONE = "elects no leader"
 LEADERSHIP_REASON_TEXTS: Mapping[LeadershipReason, ReasonText] = MappingProxyType(
     {
         LeadershipReason.PARTITIONS_UNREADABLE: ReasonText(
-            cause="the tuner cannot read the partitions or the settings of the brokers",
+            cause="the partitions or the settings of the brokers cannot be read",
             effect=_ELECTS_NONE,
             advice="grant Describe on topics and DescribeConfigs on the cluster; `rheostat doctor` names the missing right",
         ),
         LeadershipReason.LEADERS_IN_PLACE: ReasonText(
-            cause="each partition has its preferred leader, or its preferred replica is not in sync",
-            effect=_ELECTS_NONE,
+            cause="each partition is led by its preferred replica, or that replica is not in sync", effect=_ELECTS_NONE
         ),
         LeadershipReason.KAFKA_ELECTS: ReasonText(
-            cause="the controller elects preferred leaders itself (`auto.leader.rebalance.enable` is true)",
+            cause="preferred leaders are elected by Kafka itself (`auto.leader.rebalance.enable` is true)",
             effect=_ELECTS_NONE,
-            advice=(
-                "set `auto.leader.rebalance.enable` to false on brokers and controllers if rheostat should elect preferred "
-                "leaders"
-            ),
+            advice="set `auto.leader.rebalance.enable` to false on brokers and controllers if rheostat should elect them",
         ),
         LeadershipReason.PAUSED: ReasonText(
             cause="an operator paused the tuner", effect=_ELECTS_NONE, advice="end the pause with `rheostat resume`"
         ),
         LeadershipReason.CATCHES_UP: ReasonText(
-            cause="replicas of the broker are not in sync yet",
-            effect="waits until all replicas of the broker are in sync",
+            cause="replicas of the broker are not in sync yet", effect="waits until all of them are"
         ),
         LeadershipReason.JUST_CAUGHT_UP: ReasonText(
-            cause="all replicas of the broker have been in sync for less than a minute",
-            effect="waits until the minute has passed",
+            cause="the broker has caught up less than a minute ago", effect="waits for the rest of the minute"
         ),
         LeadershipReason.LOAD_NOT_MEASURED: ReasonText(
-            cause="the broker has no fresh signal, or does not report its produce latency",
+            cause="the broker has no fresh signal, or its produce latency is not reported",
             effect=_ELECTS_NONE,
-            advice=(
-                "check that the collector and the stream run; `rheostat signals` shows which measurements are missing"
-            ),
+            advice="check that the collector and the stream run; `rheostat signals` shows what is missing",
         ),
         LeadershipReason.SETTLING: ReasonText(
-            cause="the tuner has elected a group of leaders, and the effect on the broker is not measured yet",
-            effect="waits for a signal that was measured at least 30 s after the election",
+            cause="the effect of the last group is not measured yet", effect="waits for a signal from 30 s after it"
         ),
         LeadershipReason.CLIENTS_WAIT: ReasonText(
-            cause="the produce latency of the broker is above 60 % of the objective",
-            effect="waits until the latency is lower",
+            cause="the produce latency of the broker is above 60 % of its limit", effect="waits until it is lower"
         ),
         LeadershipReason.HANDLERS_BUSY: ReasonText(
             cause="the request handlers of the broker are idle for less than 30 % of the time",
-            effect="waits until the request handlers are idle for 30 % of the time",
+            effect="waits until they are idle again",
         ),
-        LeadershipReason.VETOED: ReasonText(
-            cause="a check of `tuner.vetoes` vetoes", effect="elects no leader until the veto ends"
-        ),
+        LeadershipReason.VETOED: ReasonText(cause="a check of `tuner.vetoes` vetoes", effect=_ELECTS_NONE),
         LeadershipReason.WATCHED: ReasonText(
-            cause="the broker could lead its partitions again, and `tuner.leadership` is `watch`",
-            effect="elects no leader, and reports the group of partitions that it would elect leaders for",
+            cause="the broker could get leaders back, and `tuner.leadership` is `watch`",
+            effect="reports the group, and elects no leader",
             advice="set `tuner.leadership: act` if the tuner should elect preferred leaders",
         ),
         LeadershipReason.CAUGHT_UP: ReasonText(
-            cause="the broker has caught up, and its produce latency is low enough",
-            effect="elects the preferred leaders of a group of its partitions: a tenth of them, at most 500",
+            cause="the broker has caught up, and its clients do not wait",
+            effect="elects the preferred leaders of a tenth of its partitions, at most 500 at a time",
         ),
     }
 )

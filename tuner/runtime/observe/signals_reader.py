@@ -138,10 +138,10 @@ class SignalReader(SignalCache):
         """Reads new records. Returns their number."""
         return self._add_all(self._tail.poll(ANSWER_MS)) if self._tail is not None else 0
 
-    def rewind(self, records: int) -> None:
-        """Reads at least the newest ``records`` records, for a command that has just started and has read none yet."""
+    def rewind(self) -> None:
+        """Reads the minute before the newest record, for a command that has just started and has read none yet."""
         if self._tail is not None:
-            self._add_all(self._tail.read_recent(records))
+            self._add_all(self._tail.read_recent())
 
     def _add_all(self, records: Iterator[Any]) -> int:
         count = 0

@@ -87,7 +87,7 @@ def test_wait_until_measured_waits_for_every_broker(monkeypatch: pytest.MonkeyPa
         def __init__(self, *_: object) -> None:
             self.brokers = {}
 
-        def rewind(self, _: int) -> None:
+        def rewind(self) -> None:
             self.brokers[len(checks)] = object()
 
     closed: list[bool] = []

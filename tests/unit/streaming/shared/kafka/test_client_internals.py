@@ -8,13 +8,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from kafka import KafkaConsumer, KafkaProducer
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient
 from kafka.consumer.fetcher import Fetcher
 from kafka.net.compat import KafkaNetClient
 from kafka.net.manager import KafkaConnectionManager
 from kafka.record.default_records import DefaultRecordBatch
 from kafka.record.memory_records import MemoryRecordsBuilder
+from kafka.structs import OffsetAndTimestamp
 
 from streaming.shared.kafka import client_internals
 
@@ -40,7 +41,7 @@ def test_admin_client_keeps_its_connection_manager() -> None:
     assert "self._manager = self._client._manager" in inspect.getsource(KafkaAdminClient.__init__)
     manager: Any = object()
     assert client_internals.connection_manager(SimpleNamespace(_manager=manager)) is manager
-    for method in ("send", "wait_for", "run", "least_loaded_node"):
+    for method in ("send", "wait_for", "run", "call_soon", "connection_delay", "least_loaded_node"):
         assert callable(getattr(KafkaConnectionManager, method))
     assert {"request", "node_id"} <= inspect.signature(KafkaConnectionManager.send).parameters.keys()
 
@@ -74,6 +75,37 @@ def test_poll_until_ends_once_the_group_has_answered(consumer: KafkaConsumer, mo
     assert all(59_000 < left_ms <= 60_000 for left_ms in polls)
     client_internals.poll_until(consumer, 0.0, lambda: False)
     assert polls[3:] == [0]
+
+
+def test_newest_timestamps_leave_out_empty_partitions(consumer: KafkaConsumer, monkeypatch: pytest.MonkeyPatch) -> None:
+    used, empty = TopicPartition("t", 0), TopicPartition("t", 1)
+    asked: list[dict[TopicPartition, int]] = []
+
+    def offsets_by_times(timestamps: dict[TopicPartition, int], _: int) -> dict[TopicPartition, Any]:
+        asked.append(timestamps)
+        return {used: OffsetAndTimestamp(5, 1_700_000_000_000, 0), empty: None}
+
+    assert list(inspect.signature(consumer._fetcher.offsets_by_times).parameters) == ["timestamps", "timeout_ms"]
+    monkeypatch.setattr(consumer._fetcher, "offsets_by_times", offsets_by_times)
+    assert client_internals.newest_timestamps_ms(consumer, [used, empty]) == {used: 1_700_000_000_000}
+    assert asked == [{used: -3, empty: -3}]
+
+
+def test_network_sleep_lets_the_loop_run_meanwhile() -> None:
+    client, order = KafkaNetClient(**OFFLINE), list[str]()
+
+    async def sleep(delay_s: float) -> None:
+        await client_internals.network_sleep(client._manager, delay_s)
+        order.append(f"{delay_s:g}")
+
+    async def sleep_twice() -> None:
+        longer, shorter = (client._manager.call_soon(sleep, delay_s) for delay_s in (0.05, 0.01))
+        await longer
+        await shorter
+
+    client._manager.run(sleep_twice)
+    client.close()
+    assert order == ["0.01", "0.05"]
 
 
 def test_fetcher_reads_batches_with_partition_records(consumer: KafkaConsumer) -> None:

@@ -29,7 +29,7 @@ class Consumer:
 def test_reader_without_a_connection_has_no_signals_and_no_error() -> None:
     reader = SignalReader(None, "signals", "east")
     assert reader.poll() == 0
-    reader.rewind(10)
+    reader.rewind()
     reader.attach(Consumer())
     with capture_logs() as lines:
         assert reader.poll() == 0

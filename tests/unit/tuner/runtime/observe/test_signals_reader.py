@@ -17,6 +17,7 @@ from streaming.shared.contract import (
     BrokerProfile,
     ControllerSignal,
     ReplicationSignal,
+    Side,
     Signal,
     TenantSignal,
     encode_signal,
@@ -216,10 +217,10 @@ def test_unreadable_signals_topic_is_read_after_recovery(error: Exception) -> No
     reader = SignalReader(consumer, TOPIC, CLUSTER)
     consumer.error = error
     assert reader.poll() == 0
-    reader.rewind(10)
+    reader.rewind()
     assert reader.controllers == {}
     consumer.error = None
-    reader.rewind(10)
+    reader.rewind()
     assert set(reader.controllers) == {100}
 
 
@@ -227,7 +228,7 @@ def test_missing_signals_topic_is_read_once_created() -> None:
     consumer = FakeConsumer()
     reader = SignalReader(consumer, TOPIC, CLUSTER)
     assert reader.poll() == 0
-    reader.rewind(10)
+    reader.rewind()
     consumer.logs[TopicPartition(TOPIC, 0)] = []
     assert reader.poll() == 0
     consumer.logs[TopicPartition(TOPIC, 0)].append(Record(encode_signal(CONTROLLER)))
@@ -257,19 +258,42 @@ def now_ms(monkeypatch: pytest.MonkeyPatch) -> int:
     return NOW_MS
 
 
-def read_recent(consumer: FakeConsumer, records: int) -> list[int]:
+@pytest.fixture(autouse=True)
+def newest_timestamps(monkeypatch: pytest.MonkeyPatch) -> None:
+    def newest_ms(consumer: FakeConsumer, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return {p: max(record.at_ms for record in consumer.logs[p]) for p in partitions if consumer.logs[p]}
+
+    monkeypatch.setattr("tuner.journal.topic_tail.newest_timestamps_ms", newest_ms)
+
+
+def read_recent(consumer: FakeConsumer, records: int = 0) -> list[int]:
     return [int(r.value or b"-1") for r in TopicTail(consumer, TOPIC).read_recent(records)]
 
 
 def test_read_recent_includes_whole_last_minute(now_ms: int) -> None:
-    """One record every 100 ms: the last minute has 601 of them."""
+    """One record every 100 ms: a minute has 601 of them."""
     consumer = FakeConsumer(log_of(2_000, now_ms, 100))
-    assert read_recent(consumer, 10) == list(range(2_000 - 601, 2_000))
+    assert read_recent(consumer) == list(range(2_000 - 601, 2_000))
+    assert read_recent(consumer, 700) == list(range(1_300, 2_000))
 
 
-def test_read_recent_of_stopped_stream_returns_last_records(now_ms: int) -> None:
+def test_read_recent_of_stopped_stream_returns_its_last_minute(now_ms: int) -> None:
     consumer = FakeConsumer(log_of(2_000, now_ms - 3_600_000, 100), [])
-    assert read_recent(consumer, 10) == list(range(1_990, 2_000))
+    assert read_recent(consumer) == list(range(2_000 - 601, 2_000))
+
+
+def test_read_recent_counts_a_future_timestamp_as_now(now_ms: int) -> None:
+    consumer = FakeConsumer([*log_of(100, now_ms, 1_000), Record(b"100", now_ms + 86_400_000)])
+    assert read_recent(consumer) == list(range(100 - 61, 101))
+
+
+def test_rewind_after_stop_reads_signals_of_1000_brokers(now_ms: int) -> None:
+    kinds = (broker_signal, lambda broker: replace(LAG, broker=broker), lambda broker: move_signal(broker, Side.LEADER))
+    stopped_ms = now_ms - 86_400_000
+    log = [Record(encode_signal(kind(broker)), stopped_ms + 5 * broker) for broker in range(1_000) for kind in kinds]
+    reader = SignalReader(FakeConsumer(log), TOPIC, CLUSTER)
+    reader.rewind()
+    assert (len(reader.brokers), len(reader.replication), len(reader.moves)) == (1_000, 1_000, 1_000)
 
 
 def test_read_recent_starts_no_earlier_than_retention(now_ms: int) -> None:
