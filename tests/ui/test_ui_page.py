@@ -388,7 +388,7 @@ def test_operator_pauses_and_resumes_on_the_page(guarded_tuner: SimulatedTuner, 
     give_token(page, OPERATE_TOKEN)
     page.get_by_role("button", name="Pause…").click()
     dialog = page.get_by_role("dialog")
-    expect(dialog).to_contain_text("The tuner changes nothing until an operator resumes.")
+    expect(dialog).to_contain_text("The tuner changes nothing until an operator resumes it.")
     dialog.get_by_role("button", name="Cancel").click()
     guarded_tuner.advance(6)
     assert guarded_tuner.orders.latest.pause is None
