@@ -44,8 +44,8 @@ def wrong() -> list[stat.Panel]:
         verdict(
             "Storm",
             "1 while creations and deletions of topics overload the controller, with or without a mutation quota. "
-            "`/api/v1/mutations` and the status page name the tenant if Kafka keeps accounts of tenants, and a command that "
-            "limits it.",
+            "`/api/v1/mutations` and the status page show a command that limits the tenant; they name the tenant if "
+            "Kafka measures each tenant.",
             most(TunerMetric.CONTROLLER_STORM),
             thresholds((None, GREEN), (1, RED)),
             words={"0": "none", "1": "storm"},
@@ -72,9 +72,9 @@ def wrong() -> list[stat.Panel]:
         ),
         verdict(
             "Controller pressure",
-            "Controller load relative to its objectives, for the worst of them. Above 100 %, topics are created "
-            "too slowly or metadata is applied too late, and the tuner lowers the total rate. No data without "
-            "mutation quotas.",
+            "Load of the controller relative to its limit, for the measure with the highest share. Above 100 %, the "
+            "controller creates topics too slowly or nodes apply metadata too late, and the tuner lowers the total rate. "
+            "No data without mutation quotas.",
             most(TunerMetric.CONTROLLER_PRESSURE),
             thresholds((None, GREEN), (0.85, YELLOW), (1, RED)),
             unit=RATIO,
@@ -83,8 +83,8 @@ def wrong() -> list[stat.Panel]:
         ),
         verdict(
             "Throttled tenants",
-            "Tenants whose mutation quota is exhausted now. Above 0, their creations and deletions wait: "
-            "`rheostat quotas` names them.",
+            "Tenants whose mutation quota is exhausted now. Above 0, the creations and deletions of these tenants wait: "
+            "`rheostat quotas` names the tenants.",
             most(TunerMetric.TENANTS_THROTTLED),
             thresholds((None, GREEN), (1, YELLOW)),
             alert="TenantQuotaExhausted",
@@ -92,8 +92,8 @@ def wrong() -> list[stat.Panel]:
         ),
         verdict(
             "Total rate",
-            "Partitions/s that all tenants together may create and delete. The tuner lowers it while the pressure"
-            " is above 100 %.",
+            "Partitions/s that all tenants together may create and delete. The tuner lowers this rate while the pressure "
+            "is above 100 %.",
             most(TunerMetric.MUTATION_TOTAL),
             thresholds((None, "blue")),
             unit=PER_SECOND,
@@ -108,7 +108,8 @@ def wrong() -> list[stat.Panel]:
         ),
         verdict(
             "Failed writes",
-            "Writes of mutation quotas that failed or were not confirmed, in the time range shown. Above 0, "
+            "Writes of mutation quotas that failed, or whose new value was missing when the tuner read it back, in the "
+            "time range shown. Above 0, "
             "`rheostat doctor` checks rights and brokers.",
             grown(TunerMetric.QUOTA_FAILURES, over="$__range"),
             none_is_well(),
@@ -122,9 +123,9 @@ def mutations() -> list[timeseries.Panel]:
     return [
         lines(
             "Partitions created and deleted",
-            "Partitions/s of all clients. If clients create and delete at the same time, partitions that are created and "
-            "deleted between two scrapes are not counted. Then the sum comes from Kafka's quota accounts, if Kafka keeps "
-            "them. During a storm a line shows the quota that would end it.",
+            "Partitions/s of all clients. Partitions that clients create and delete between two scrapes are not counted. "
+            "If Kafka measures mutations for quotas, another line shows the exact sum. During a storm a line shows the "
+            "quota that would end the storm.",
             PER_SECOND,
             query(per("change", TunerMetric.MUTATIONS), "{{change}}"),
             query(most(TunerMetric.STORM_QUOTA), "quota that would end the storm"),
@@ -132,29 +133,30 @@ def mutations() -> list[timeseries.Panel]:
         ).min(0),
         lines(
             "Topics created and deleted",
-            "Topics/s of all clients. Many topics with few partitions cost the controller more than few topics with many.",
+            "Topics/s of all clients. The same number of partitions costs the controller more if the partitions belong "
+            "to many topics.",
             PER_SECOND,
             query(per("change", TunerMetric.TOPIC_MUTATIONS), "{{change}}"),
             axis="topics per second",
         ).min(0),
         lines(
             "Requests by kind",
-            "Answered requests that create topics, delete topics or add partitions, also refused ones.",
+            "Answered requests that create topics, delete topics or add partitions, including refused requests.",
             PER_SECOND,
             query(per("request", TunerMetric.MUTATION_REQUESTS), "{{request}}"),
             axis="requests per second",
         ).min(0),
         lines(
             "Time of a request, by kind",
-            "Mean time on the active controller. It hardly grows in a storm, because requests wait in front of the controller: "
-            "look at the forwarding below.",
+            "Mean time on the active controller. This time hardly grows in a storm, because requests wait on the "
+            "brokers: look at the panel of the forwarding below.",
             SECONDS,
             query(per("request", TunerMetric.MUTATION_REQUEST_SECONDS), "{{request}}"),
         ).min(0),
         lines(
             "Requests of old clients, by kind",
-            "Share of requests that a mutation quota delays instead of refusing, because the client is older than KIP-599. Upgrade "
-            "these clients before you rely on quotas.",
+            "Share of requests from clients that are older than KIP-599. A mutation quota delays these requests instead "
+            "of refusing them. Upgrade these clients before you rely on quotas.",
             RATIO,
             query(per("request", TunerMetric.OLD_CLIENT_REQUESTS), "{{request}}"),
         )
@@ -163,8 +165,8 @@ def mutations() -> list[timeseries.Panel]:
         from_here_on(
             lines(
                 "Age of applied metadata",
-                "How far the slowest node is behind the metadata log. Up to 0.5 s is usual. From 1 s on nodes fall behind, and "
-                "clients see new topics and leaders late.",
+                "Time by which the slowest node is behind the metadata log. Up to 0.5 s is usual. From 1 s on, clients "
+                "see new topics and leaders late.",
                 SECONDS,
                 query(most(TunerMetric.METADATA_APPLY_LAG), "slowest node"),
                 alert="StormOnController",
@@ -181,8 +183,8 @@ def controller() -> list[timeseries.Panel]:
         from_here_on(
             lines(
                 "Controller pressure over time",
-                "Load relative to the worst objective. The tuner raises the total rate well below 100 %, lowers it "
-                "above, and keeps it in between.",
+                "Load of the controller relative to its limit, for the measure with the highest share. The tuner raises "
+                "the total rate well below 100 %, keeps it near 100 %, and lowers it above 100 %.",
                 RATIO,
                 query(most(TunerMetric.CONTROLLER_PRESSURE), "pressure"),
                 alert="ControllerUnderPressure",
@@ -205,8 +207,8 @@ def controller() -> list[timeseries.Panel]:
         limit_line(
             lines(
                 "Topic-create probe latency (p90)",
-                "Latency of the tuner's own probes, over half a minute. Above the objective, topic creations wait. No"
-                " data without create_probe_p90_ms_max.",
+                "Latency of the tuner's own probe requests, over half a minute. Above the objective, topic creations "
+                "wait. No data without the setting create_probe_p90_ms_max.",
                 SECONDS,
                 query(most(TunerMetric.CREATE_PROBE_P90_SECONDS), "p90"),
                 query(most(TunerMetric.CREATE_PROBE_P90_OBJECTIVE), "objective"),
@@ -216,8 +218,8 @@ def controller() -> list[timeseries.Panel]:
         limit_line(
             lines(
                 "Forwarding to the controller",
-                "Share of time in which a broker's connection to the controller is busy with creations and deletions."
-                " A broker forwards one at a time, so near 100 % requests wait on the brokers.",
+                "Share of the time for which a broker forwards creations and deletions to the controller. A broker "
+                "forwards one request at a time, so near 100 % requests wait on the brokers.",
                 RATIO,
                 query(most(TunerMetric.FORWARDING_BUSY), "busy"),
                 query(most(TunerMetric.FORWARDING_BUSY_OBJECTIVE), "objective"),
@@ -227,8 +229,7 @@ def controller() -> list[timeseries.Panel]:
         limit_line(
             lines(
                 "Idle share of the controller",
-                "Share of time in which the active controller is idle. It reacts first. Below the objective the tuner"
-                " lowers the total rate.",
+                "Share of the time for which the active controller is idle. Below the objective the tuner lowers the total rate.",
                 RATIO,
                 query(most(TunerMetric.CONTROLLER_IDLE), "idle"),
                 query(most(TunerMetric.CONTROLLER_IDLE_OBJECTIVE), "objective"),
@@ -254,8 +255,8 @@ def tenants() -> list[timeseries.Panel]:
     return [
         lines(
             "Creations and deletions, by tenant",
-            "Partitions/s of the 50 busiest tenants, Kafka's mean of 30 to 60 s, and the total rate. No data: no mutation quota "
-            "has been set, so Kafka keeps no accounts of tenants.",
+            "Partitions/s of the 50 busiest tenants, as Kafka's mean over 30 to 60 s, and the total rate. No data: no "
+            "mutation quota is set, so Kafka does not measure tenants.",
             PER_SECOND,
             query(per(who, TunerMetric.TENANT_RATE), _TENANT),
             query(most(TunerMetric.MUTATION_TOTAL), "total rate"),
@@ -263,7 +264,7 @@ def tenants() -> list[timeseries.Panel]:
         ).min(0),
         lines(
             "Quotas, by tenant",
-            "Mutation quotas in force, in partitions/s. `rheostat quotas` gives the reason for each.",
+            "Mutation quotas in force, in partitions/s. `rheostat quotas` shows the reason of each quota.",
             PER_SECOND,
             query(per(who, TunerMetric.TENANT_QUOTA), _TENANT),
             axis="partitions per second",
@@ -279,8 +280,8 @@ def tenants() -> list[timeseries.Panel]:
         from_here_on(
             lines(
                 "Exhausted quotas, by tenant",
-                "1 while a tenant's quota is exhausted. If it lasts and the tenant needs more, raise its weight or "
-                "rate_per_s_min.",
+                "1 while a tenant's quota is exhausted. If this lasts and the tenant needs more, raise the tenant's "
+                "weight or rate_per_s_min.",
                 COUNT,
                 query(per(who, TunerMetric.TENANT_EXHAUSTED), _TENANT),
                 alert="TenantQuotaExhausted",
@@ -298,7 +299,7 @@ def decisions() -> list[timeseries.Panel]:
         reasons_in_words(
             bars(
                 "Decisions about quotas, by reason",
-                "Why a quota or the total rate changed or stayed. The reference of reasons says what to do about each.",
+                "Why a quota or the total rate changed or stayed. The reference page of the reasons says what to do.",
                 query(decided(TunerMetric.QUOTA_DECISIONS), ACTION_AND_REASON),
                 axis="decisions",
             ),
@@ -306,8 +307,8 @@ def decisions() -> list[timeseries.Panel]:
         ),
         bars(
             "Failed writes of quotas",
-            "Writes that failed or were not confirmed by reading back. If any fail, `rheostat doctor` checks "
-            "rights and brokers.",
+            "Writes that failed, or whose new value was missing when rheostat read the setting back. If writes fail, "
+            "`rheostat doctor` checks rights and brokers.",
             query(grown(TunerMetric.QUOTA_FAILURES), "failed"),
             axis="writes",
         ),
@@ -323,7 +324,7 @@ def board() -> dashboard.Dashboard:
             ("Is anything wrong?", wrong()),
             ("How much do clients create and delete?", mutations()),
             ("How loaded is the controller?", controller()),
-            ("Which tenants use it, and which wait?", tenants()),
+            ("Which tenants use the controller, and which tenants wait?", tenants()),
             ("Why did the tuner decide so?", decisions()),
         ],
         view="/controller",

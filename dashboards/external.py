@@ -25,8 +25,8 @@ def external_panels() -> list[timeseries.Panel]:
         ),
         bars(
             "Requests to other services",
-            "Requests of checks without a valid answer, and deliveries to webhooks. A dropped event is lost; the decision behind "
-            "it is in the journal.",
+            "Requests of checks without a valid answer, and deliveries to webhooks. A dropped event is lost, but the "
+            "journal has its decision.",
             query(grown(TunerMetric.VETO_FAILURES, by="veto, kind"), "{{veto}}: {{kind}}"),
             query(grown(TunerMetric.WEBHOOK_DELIVERIES, by="webhook, result"), "{{webhook}}: {{result}}"),
             query(per("webhook", TunerMetric.WEBHOOK_QUEUE), "{{webhook}}: waiting"),
@@ -35,7 +35,8 @@ def external_panels() -> list[timeseries.Panel]:
         ),
         lines(
             "Concurrency of Cruise Control",
-            "Partitions that Cruise Control moves per broker at a time, whether it answers, and the decisions about this number.",
+            "Partitions that Cruise Control moves per broker at a time, whether Cruise Control answers, and the tuner's "
+            "decisions about this number.",
             COUNT,
             query(most(TunerMetric.CRUISE_CONTROL_MOVEMENTS), "partitions per broker"),
             query(most(TunerMetric.CRUISE_CONTROL_ANSWERS), "answers"),

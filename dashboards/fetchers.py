@@ -54,8 +54,8 @@ def wrong() -> list[stat.Panel]:
         ),
         verdict(
             "Fullest broker",
-            "Replicas on the broker that is closest to its partition limit, relative to the limit. At 100 % "
-            "rheostat places nothing more there. No data: the settings section limits is not set.",
+            "Replicas on the fullest broker, relative to its partition limit. At 100 % rheostat places no more replicas "
+            "on this broker. No data: the section limits of the settings is not set.",
             f"max({_fill()})",
             thresholds((None, GREEN), (_WARN_RATIO, YELLOW), (1, RED)),
             unit=RATIO,
@@ -64,8 +64,8 @@ def wrong() -> list[stat.Panel]:
         ),
         verdict(
             "Cluster",
-            "Replicas on all brokers, relative to the partition limit of the cluster. At 100 % rheostat places no"
-            " more partitions. No data: no such limit is set.",
+            "Replicas on all brokers, relative to the partition limit of the cluster. At 100 % rheostat places no more "
+            "replicas. No data: the cluster has no partition limit.",
             f"{most(TunerMetric.CLUSTER_PARTITIONS)} / {most(TunerMetric.CLUSTER_PARTITIONS_LIMIT)}",
             thresholds((None, GREEN), (_WARN_RATIO, YELLOW), (1, RED)),
             unit=RATIO,
@@ -74,8 +74,8 @@ def wrong() -> list[stat.Panel]:
         ),
         verdict(
             "Partitions under min ISR",
-            "Partitions with fewer in-sync replicas than min.insync.replicas. Above 0, producers with acks=all "
-            "are refused: bring the missing broker back.",
+            "Partitions with fewer in-sync replicas than min.insync.replicas. Above 0, Kafka refuses producers with "
+            "acks=all: bring the missing broker back.",
             f"sum({per_broker(TunerMetric.UNDER_MIN_ISR)})",
             none_is_well(),
             alert="UnderMinIsrDuringMove",
@@ -114,8 +114,8 @@ def fetchers() -> list[timeseries.Panel]:
         ),
         lines(
             "Largest moving partitions",
-            "Bytes that the adding replicas of the largest moves still lack. No data unless "
-            "tuner.metrics.partitions_named_max is above 0.",
+            "Bytes that are left to copy, for the partitions with the most bytes left. No data: "
+            "tuner.metrics.partitions_named_max is 0.",
             BYTES,
             query(
                 per("broker, topic, partition", TunerMetric.PARTITION_REMAINING_BYTES),
@@ -125,8 +125,8 @@ def fetchers() -> list[timeseries.Panel]:
         reasons_in_words(
             lines(
                 "Throttles that need attention, by reason",
-                "Throttles that the last cycle could not assess or cannot help, at most 100. The reference of reasons"
-                " says what to do about each.",
+                "Throttles that the tuner could not judge in the last cycle, or with which a move cannot end; at most "
+                "100. The reference page of the reasons says what to do.",
                 COUNT,
                 query(f"count by (reason) ({select(TunerMetric.NEEDS_ATTENTION)})", "{{reason}}"),
                 axis="throttles",
@@ -142,8 +142,8 @@ def limits() -> list[timeseries.Panel]:
         limit_line(
             lines(
                 "Replicas, by broker",
-                "The count includes internal topics. The line is the lowest limit of any broker. Near the limit, move "
-                "partitions to other brokers.",
+                "Replicas on each broker, including internal topics. The dashed line is the lowest limit of all brokers. "
+                "Near the limit, move partitions to other brokers.",
                 COUNT,
                 query(per_broker(TunerMetric.PARTITIONS), "broker {{broker}}"),
                 query(f'min({TunerMetric.PARTITIONS_LIMIT.name}{{cluster="$cluster", broker=~"$broker|"}})', "limit"),
@@ -155,7 +155,7 @@ def limits() -> list[timeseries.Panel]:
         from_here_on(
             lines(
                 "Used share of the limit, by broker",
-                "At 100 % rheostat places nothing more on the broker. `rheostat limits place` finds brokers with room"
+                "At 100 % rheostat places no more replicas on the broker. `rheostat limits place` finds brokers with room"
                 " for new partitions.",
                 RATIO,
                 query(_fill(), "broker {{broker}}"),
@@ -166,8 +166,8 @@ def limits() -> list[timeseries.Panel]:
         limit_line(
             lines(
                 "Replicas in the cluster",
-                "On all brokers that report, and the limit of the cluster. Near the limit, delete unused topics or "
-                "add brokers.",
+                "Replicas on all brokers that report their number, and the limit of the cluster. Near the limit, delete "
+                "unused topics or add brokers.",
                 COUNT,
                 query(most(TunerMetric.CLUSTER_PARTITIONS), "replicas"),
                 query(most(TunerMetric.CLUSTER_PARTITIONS_LIMIT), "limit"),
@@ -177,8 +177,8 @@ def limits() -> list[timeseries.Panel]:
         ),
         lines(
             "ISR shrinks",
-            "Replicas that leave the ISR, on all brokers together. If they rise during a move, the brokers are "
-            "overloaded: lower the ceiling.",
+            "Replicas per second that leave the ISR, on all brokers together. If this rate rises during a move, the "
+            "brokers are overloaded: lower the ceiling.",
             PER_SECOND,
             query(most(TunerMetric.ISR_SHRINKS), "ISR shrinks"),
             axis="replicas per second",
@@ -201,7 +201,7 @@ def board() -> dashboard.Dashboard:
     return make_dashboard(
         "Fetchers and limits",
         UID,
-        "What a throttle cannot change: fetcher threads, partition limits (KIP-578), replicas in sync.",
+        "Fetcher threads, partition limits (KIP-578) and in-sync replicas: throttles do not change them.",
         [
             ("Is anything wrong?", wrong()),
             ("Do moving partitions share fetcher threads?", fetchers()),

@@ -39,15 +39,15 @@ def wrong() -> list[stat.Panel]:
     return [
         verdict(
             "Reporting processes",
-            "Collector, stream, tuner and learn whose metrics Prometheus can read. Below 3, a process is down, or its "
-            "port is not set (collector.http, stream.http, tuner.http, learn.http). Learn is not needed.",
+            "Number of processes whose metrics Prometheus can read: collector, stream, tuner and learn. Below 3, a "
+            "process is down, or its port is not set (collector.http, stream.http, tuner.http, learn.http). The process "
+            "learn is optional.",
             f"count({per('part', ProcessMetric.STARTED_AT)}) or vector(0)",
             thresholds((None, RED), (1, YELLOW), (3, GREEN)),
         ),
         verdict(
             "Last batch",
-            "Time since the stream last produced signals. If it keeps growing, the stream is down or hangs: its "
-            "log says why.",
+            "Time since the stream last produced signals. If this time keeps growing, the stream is down or hangs: see its log.",
             f"time() - {most(StreamMetric.BATCH_AT)}",
             thresholds((None, GREEN), (_LATE_SECONDS, YELLOW), (_LAGGING_SECONDS, RED)),
             unit=SECONDS,
@@ -55,8 +55,7 @@ def wrong() -> list[stat.Panel]:
         ),
         verdict(
             "Rejected records",
-            "Records that the stream could not read, in the time range shown. The rejects topic holds each with "
-            "its error.",
+            "Records that the stream could not read, in the time range shown. The rejects topic has the error of each record.",
             grown(StreamMetric.REJECTS, over="$__range"),
             none_is_well(),
             alert="RejectsRising",
@@ -70,7 +69,7 @@ def wrong() -> list[stat.Panel]:
         ),
         verdict(
             "Last cycle",
-            "Time since the tuner's last cycle ended. If it keeps growing, the tuner is down or hangs: restart it.",
+            "Time since the tuner's last cycle ended. If this time keeps growing, the tuner is down or hangs: restart it.",
             f"time() - {most(TunerMetric.CYCLED_AT)}",
             thresholds((None, GREEN), (_LATE_SECONDS * 2, YELLOW), (_LAGGING_SECONDS, RED)),
             unit=SECONDS,
@@ -78,8 +77,8 @@ def wrong() -> list[stat.Panel]:
         ),
         verdict(
             "Settings in use",
-            "Whether every process uses the settings file as it is now. Changed: reload the tuner with SIGHUP, "
-            "and restart the other processes.",
+            "Whether every process uses the present settings file. If the file has changed, reload the tuner with "
+            "SIGHUP, and restart the other processes.",
             f"min({select(ProcessMetric.CONFIG_APPLIED)})",
             thresholds((None, YELLOW), (1, GREEN)),
             words={"0": "file has changed", "1": "current"},
@@ -87,8 +86,8 @@ def wrong() -> list[stat.Panel]:
         ),
         verdict(
             "Agent credentials",
-            "Whether the collector uses the certificates and password for the JMX agents as they are on disk. Not"
-            " readable: correct the files; the collector's log names them.",
+            "Whether the collector uses the present certificates and password file for the JMX agents. Not readable: "
+            "correct the files that the collector's log names.",
             f"min({select(CollectorMetric.ACCESS_RELOAD_SUCCESSFUL)})",
             thresholds((None, RED), (1, GREEN)),
             words={"0": "not readable", "1": "in use"},
@@ -114,8 +113,8 @@ def stream_panels() -> list[timeseries.Panel]:
         limit_line(
             lines(
                 "Batch duration",
-                "Duration of a batch, and the interval at which windows end. If batches take longer than the "
-                "interval, raise stream.cores or stream.driver_memory_mb.",
+                "Duration of a batch, and the time between the ends of two windows. If batches take longer than this "
+                "time, raise stream.cores or stream.driver_memory_mb.",
                 SECONDS,
                 query(most(StreamMetric.BATCH_SECONDS), "duration"),
                 query(most(StreamMetric.BATCH_INTERVAL), "interval"),
@@ -125,7 +124,7 @@ def stream_panels() -> list[timeseries.Panel]:
         ),
         lines(
             "Unread records",
-            "Records in the input topics when the last batch began, and the backlog of an outage. If unread "
+            "Unread records in the input topics when the last batch began, and the backlog of an outage. If unread "
             "records keep growing, the stream is too slow.",
             COUNT,
             query(most(StreamMetric.INPUT_BEHIND), "unread"),
@@ -135,16 +134,17 @@ def stream_panels() -> list[timeseries.Panel]:
         ).min(0),
         lines(
             "State rows",
-            "Rows that Spark keeps between batches. More rows take more memory; raise stream.driver_memory_mb if "
-            "the stream runs out of it.",
+            "Rows that Spark keeps between batches. More rows take more memory. If the stream runs out of memory, raise "
+            "stream.driver_memory_mb.",
             COUNT,
             query(most(StreamMetric.STATE_ROWS), "rows"),
             axis="rows",
         ).min(0),
         bars(
             "Records read, rejected, late",
-            "Rejected: not readable. Rejected, not written: not in the rejects topic either. Late: their windows "
-            "were already closed. Skipped: reading them ends the stream.",
+            "Rejected: the stream cannot read the record. Rejected, not written: the rejects topic does not have the "
+            "record either. Late: the windows of the record were already closed. Skipped: reading the record would end "
+            "the stream.",
             query(grown(StreamMetric.INPUT_ROWS), "read"),
             query(grown(StreamMetric.REJECTS), "rejected"),
             query(grown(StreamMetric.REJECTS_NOT_WRITTEN), "rejected, not written"),
@@ -154,8 +154,8 @@ def stream_panels() -> list[timeseries.Panel]:
         ),
         bars(
             "Batches and restarts of the query",
-            "After an error, such as an outage of Kafka, the query restarts from its checkpoint. If it restarts "
-            "often, the stream's log says why.",
+            "After an error, such as an outage of Kafka, the query restarts from its checkpoint. If the query restarts "
+            "often, see the stream's log.",
             query(grown(StreamMetric.BATCHES), "batches"),
             query(grown(StreamMetric.RESTARTS), "restarts"),
             axis="batches, restarts",
@@ -163,8 +163,8 @@ def stream_panels() -> list[timeseries.Panel]:
         *_history_panels(),
         lines(
             "Active collectors and streams",
-            "Collectors and streams that hold the lease of their part; those of other hosts are on standby. One of each is usual. "
-            "Two for longer than a take-over: one of them cannot reach its consumer group.",
+            "Collectors and streams that hold their lease; other collectors and streams are on standby. Usually there is "
+            "one of each. If two are active for longer than a fail-over, one of the two cannot reach its consumer group.",
             COUNT,
             query(f"sum({select(CollectorMetric.ACTIVE)})", "collectors"),
             query(f"sum({select(StreamMetric.ACTIVE)})", "streams"),
@@ -176,16 +176,16 @@ def _history_panels() -> list[timeseries.Panel]:
     return [
         lines(
             "Age of the history",
-            "Time since the end of the newest period, and the duration of the last job. The stream computes each period "
-            "of ten minutes one minute after its end. If the age keeps growing, the stream's log says why.",
+            "Time since the end of the newest period, and the duration of the last job. A period is ten minutes of the "
+            "history. The stream computes it one minute after its end. If the age keeps growing, see the stream's log.",
             SECONDS,
             query(f"time() - {most(StreamMetric.HISTORY_AT)}", "newest period"),
             query(most(StreamMetric.HISTORY_SECONDS), "last job"),
         ).min(0),
         bars(
             "Periods of the history",
-            "Computed: also those computed again after late signals. Refused: signals that do not follow the contract. "
-            "Failed: passes that were repeated.",
+            "Computed: periods, including periods that are computed again after late signals. Refused: signals that do "
+            "not follow the contract. Failed: passes that failed and are repeated.",
             query(grown(StreamMetric.HISTORY_PERIODS), "made"),
             query(grown(StreamMetric.HISTORY_REFUSED), "refused signals"),
             query(grown(StreamMetric.HISTORY_FAILURES), "failed passes"),
@@ -200,8 +200,8 @@ def collector_panels() -> list[timeseries.Panel]:
     return [
         lines(
             "Scrape duration",
-            "Duration of a scrape of one node, failed ones included. If it is near the interval, the node or the "
-            "network is slow.",
+            "Duration of the scrapes of single nodes, including failed scrapes. If the duration is near the interval, "
+            "the node or the network is slow.",
             SECONDS,
             query(f"histogram_quantile(0.5, {rates})", "median"),
             query(f"histogram_quantile(0.99, {rates})", "p99"),
@@ -214,7 +214,7 @@ def collector_panels() -> list[timeseries.Panel]:
         ),
         lines(
             "Oldest scrape",
-            "Longest time since a successful scrape, over all nodes. It grows while a node does not answer.",
+            "Time since the last successful scrape, for the node with the longest time. It grows while this node does not answer.",
             SECONDS,
             query(f"time() - min({select(CollectorMetric.SCRAPED_AT)})", "oldest"),
         ).min(0),
@@ -228,8 +228,8 @@ def collector_panels() -> list[timeseries.Panel]:
         ).min(0),
         bars(
             "Collection work and failures",
-            "Late rounds took longer than the interval. The metrics topic did not accept the records not written."
-            " Admin API failures: the cluster did not answer in time.",
+            "Late round: it took longer than the interval. Record not written: the metrics topic did not accept it. "
+            "Admin API failure: the cluster did not answer in time.",
             query(grown(CollectorMetric.ROUNDS), "rounds"),
             query(grown(CollectorMetric.LATE_ROUNDS), "late rounds"),
             query(grown(CollectorMetric.FULL_SCANS), "full scans"),
@@ -251,7 +251,8 @@ def tuner_panels() -> list[timeseries.Panel]:
         ).min(0),
         bars(
             "Failed cycles and skipped records",
-            "A failed cycle changes nothing; the tuner's log has the error. A skipped record could not be read.",
+            "A failed cycle changes nothing; the tuner's log has the error. A skipped record is a record that the tuner "
+            "could not read.",
             query(grown(TunerMetric.CYCLE_FAILURES, by="controller"), "failed cycle: {{controller}}"),
             query(grown(TunerMetric.RECORDS_REFUSED, by="topic"), "skipped record of {{topic}}"),
             axis="cycles, records",
@@ -276,8 +277,9 @@ def learn_panels() -> list[timeseries.Panel]:
         from_here_on(
             lines(
                 "Age of what was learned",
-                "Time since the end of the history that the profiles contain, and how long the newest update took. An hour and "
-                "ten minutes are usual. If the age grows, learn or the history is down.",
+                "Time since the end of the history that the profiles contain, and how long the newest update took. Up to "
+                "an hour and ten minutes is usual. If the age keeps growing, learn does not run or the stream writes no "
+                "history.",
                 SECONDS,
                 query(f"time() - {most(LearnMetric.LEARNED_TO)}", "age"),
                 query(most(LearnMetric.LEARN_SECONDS), "duration of the update"),
@@ -287,8 +289,8 @@ def learn_panels() -> list[timeseries.Panel]:
         ),
         bars(
             "Records of learn",
-            "Periods read, records refused, and profiles written. Refused records are not periods: find the client that "
-            "writes them to the history topic.",
+            "Periods read, records refused, and profiles written. A refused record is not a valid period: find the "
+            "client that writes such records to the history topic.",
             query(grown(LearnMetric.PERIODS), "periods"),
             query(grown(LearnMetric.REFUSED), "refused"),
             query(grown(LearnMetric.WRITTEN), "written"),
@@ -304,28 +306,28 @@ def cost() -> list[timeseries.Panel]:
     return [
         lines(
             "CPU",
-            "Of each process; 100 % is one core. Spark's JVM is a process of its own and is not included.",
+            "CPU time of each process; 100 % is one core. The figures do not include Spark's JVM, which is a process of its own.",
             RATIO,
             query(f"sum by (part) (rate({select(ProcessMetric.CPU_SECONDS)}[$__rate_interval]))", "{{part}}"),
         ).min(0),
         lines(
             "Memory",
-            "Resident memory of each process. Spark's JVM is not included.",
+            "Resident memory of each process. The figures do not include Spark's JVM.",
             BYTES,
             query(per("part", ProcessMetric.RESIDENT_BYTES), "{{part}}"),
             axis="memory",
         ).min(0),
         lines(
             "Uptime",
-            "Time since each process started. A drop is a restart; its log says why.",
+            "Time since each process started. A drop is a restart: see the log of the process.",
             SECONDS,
             query(f"time() - {per('part', ProcessMetric.STARTED_AT)}", "{{part}}"),
         ).min(0),
         from_here_on(
             bars(
                 "Threads that ended because of an error",
-                "Internal errors of rheostat. The process runs on without the thread. Restart it, and report the "
-                "error in its log.",
+                "Internal errors of rheostat. The process continues without the thread. Restart the process, and report "
+                "the error in its log.",
                 query(grown(ProcessMetric.THREADS_ENDED, by="part"), "{{part}}"),
                 alert="ThreadEnded",
                 axis="threads",
@@ -342,8 +344,8 @@ def cost() -> list[timeseries.Panel]:
         ),
         lines(
             "Age of the last valid settings file",
-            "Time since each process last read a valid settings file. If it grows, `rheostat config check` names "
-            "the error.",
+            "Time since each process last read a valid settings file. If this time keeps growing, `rheostat config "
+            "check` names the error.",
             SECONDS,
             query(f"time() - {per('part', ProcessMetric.CONFIG_VALID_AT)}", "{{part}}"),
             alert="ConfigReloadFailed",
@@ -355,7 +357,7 @@ def board() -> dashboard.Dashboard:
     return make_dashboard(
         "rheostat itself",
         UID,
-        "Health and cost of rheostat's own processes: collector, stream, tuner, learn.",
+        "Health and resource use of rheostat's own processes: collector, stream, tuner, learn.",
         [
             ("Is anything wrong?", wrong()),
             ("Does the stream process records in time?", stream_panels()),

@@ -52,7 +52,8 @@ def wrong() -> list[stat.Panel]:
         ),
         verdict(
             "Infeasible throttles",
-            "Broker sides whose ceiling is not above steady-state replication. Above 0, a move cannot end: raise "
+            "Throttles (leader or follower, by broker) for which steady-state replication is at or above the ceiling. "
+            "Above 0, a move cannot end: raise "
             "tuner.rate_bytes_per_s_max, or move fewer partitions at a time.",
             f"sum(max by (broker, side) ({select(TunerMetric.INFEASIBLE)})) or vector(0)",
             none_is_well(),
@@ -60,16 +61,16 @@ def wrong() -> list[stat.Panel]:
         ),
         verdict(
             "Partitions under min ISR",
-            "Partitions with fewer in-sync replicas than min.insync.replicas. Above 0, producers with acks=all "
-            "are refused: bring the missing broker back.",
+            "Partitions with fewer in-sync replicas than min.insync.replicas. Above 0, Kafka refuses producers with "
+            "acks=all: bring the missing broker back.",
             f"sum({per_broker(TunerMetric.UNDER_MIN_ISR)})",
             none_is_well(),
             alert="UnderMinIsrDuringMove",
         ),
         verdict(
             "Produce latency against its objective",
-            "p99 produce latency relative to the broker's objective, of the broker where it is highest. Above 100 %, the tuner "
-            "lowers throttles; if that does not help, see the runbook. No data without an objective.",
+            "p99 produce latency relative to the broker's objective, for the broker with the highest ratio. Above 100 %, "
+            "the tuner lowers throttles. If the latency stays high, see the runbook. No data without an objective.",
             f"max({per_broker(TunerMetric.PRODUCE_P99_SECONDS)} / {per_broker(TunerMetric.LATENCY_OBJECTIVE_SECONDS)})",
             thresholds((None, GREEN), (0.9, YELLOW), (1, RED)),
             unit="percentunit",
@@ -77,9 +78,9 @@ def wrong() -> list[stat.Panel]:
         ),
         verdict(
             "Controller pressure",
-            "Controller load relative to its objectives, for the worst of them. Above 100 %, topics are created "
-            "too slowly or metadata is applied too late, and the tuner lowers the total rate. No data without "
-            "mutation quotas.",
+            "Load of the controller relative to its limit, for the measure with the highest share. Above 100 %, the "
+            "controller creates topics too slowly or nodes apply metadata too late, and the tuner lowers the total rate. "
+            "No data without mutation quotas.",
             most(TunerMetric.CONTROLLER_PRESSURE),
             thresholds((None, GREEN), (0.85, YELLOW), (1, RED)),
             unit="percentunit",
@@ -87,24 +88,24 @@ def wrong() -> list[stat.Panel]:
         ),
         verdict(
             "Throttled tenants",
-            "Tenants whose mutation quota is exhausted now. Above 0, their creations and deletions wait: "
-            "`rheostat quotas` names them.",
+            "Tenants whose mutation quota is exhausted now. Above 0, the creations and deletions of these tenants wait: "
+            "`rheostat quotas` names the tenants.",
             most(TunerMetric.TENANTS_THROTTLED),
             thresholds((None, GREEN), (1, YELLOW)),
             alert="TenantQuotaExhausted",
         ),
         verdict(
             "Orphaned throttle settings",
-            "Throttle rates and replica lists that serve no reassignment. Above 0, they slow down replicas that "
-            "have to catch up: the runbook says how to remove them.",
+            "Throttle rates and throttled-replica lists that no reassignment needs. Above 0, these settings slow down "
+            "replicas that have to catch up: the runbook says how to remove them.",
             most(TunerMetric.ORPHANED_THROTTLE_SETTINGS),
             none_is_well(),
             alert="ThrottleLeftBehind",
         ),
         verdict(
             "Throttles that need attention",
-            "Throttles that the last cycle could not assess or cannot help, at most 100. Above 0, `rheostat "
-            "status` gives the reason for each.",
+            "Throttles that the tuner could not judge in the last cycle, or with which a move cannot end; at most 100. "
+            "Above 0, `rheostat status` shows the reason of each throttle.",
             f"count({select(TunerMetric.NEEDS_ATTENTION)}) or vector(0)",
             thresholds((None, GREEN), (1, YELLOW)),
             alert="SignalsStale",
@@ -117,8 +118,8 @@ def itself() -> list[stat.Panel]:
     return [
         verdict(
             "Tuner",
-            "Ready: the tuner has current data of the cluster and fresh signals. Not ready, or no tuner at all: "
-            "`rheostat status` says what is missing.",
+            "Ready: the tuner has current data of the cluster and fresh signals. Not ready, or no tuner runs: `rheostat "
+            "status` says what is missing.",
             f"{most(TunerMetric.READY)} or vector(0)",
             thresholds((None, RED), (1, GREEN)),
             words={"0": "not ready", "1": "ready"},
@@ -134,8 +135,8 @@ def itself() -> list[stat.Panel]:
         ),
         verdict(
             "Mode",
-            "Dry run: the tuner decides and writes nothing to the cluster. A dry run does not count "
-            "if another tuner acts.",
+            "Dry run: the tuner makes decisions, but writes nothing to the cluster. If another tuner acts, the panel "
+            "does not show the dry run.",
             least(TunerMetric.DRY_RUN),
             thresholds((None, GREEN), (1, YELLOW)),
             words={"0": "active", "1": "dry run"},
@@ -149,16 +150,16 @@ def itself() -> list[stat.Panel]:
         ),
         verdict(
             "Overrides",
-            "Throttles at a rate that an operator ordered for a time. `rheostat status` shows who ordered it, and"
-            " until when.",
+            "Throttles with a rate that an operator ordered for a time. `rheostat status` shows who ordered the rate, "
+            "and until when.",
             f"count({select(TunerMetric.OVERRIDE_UNTIL)}) or vector(0)",
             thresholds((None, GREEN), (1, YELLOW)),
             alert="OperatorOverrideInForce",
         ),
         verdict(
             "Oldest signal",
-            "Time since the newest sample of the broker that has been silent longest. The tuner raises no "
-            "throttle on old signals. If it stays high, `rheostat doctor` checks collector and stream.",
+            "Age of the newest sample, for the broker with the oldest one. If signals are too old, the tuner raises no "
+            "throttle. If the age stays high, `rheostat doctor` checks collector and stream.",
             most(TunerMetric.SIGNAL_AGE_SECONDS),
             thresholds((None, GREEN), (SIGNAL_AGE_SECONDS_LATE, YELLOW), (SIGNAL_AGE_SECONDS_STALE, RED)),
             unit=SECONDS,
@@ -166,7 +167,8 @@ def itself() -> list[stat.Panel]:
         ),
         verdict(
             "Failed writes",
-            "Writes to the cluster that failed or were not confirmed, in the time range shown. Above 0, `rheostat"
+            "Writes to the cluster that failed, or whose new value was missing when the tuner read it back, in the time "
+            "range shown. Above 0, `rheostat"
             " doctor` checks rights and brokers.",
             grown(TunerMetric.ACTUATION_FAILURES, over="$__range"),
             none_is_well(),
@@ -174,7 +176,7 @@ def itself() -> list[stat.Panel]:
         ),
         verdict(
             "Settings file",
-            "Whether every process would start with the settings file as it is now. Invalid: `rheostat config "
+            "Whether every process would start with the present settings file. Invalid: `rheostat config "
             "check` names the error.",
             f"min({select(ProcessMetric.CONFIG_VALID)})",
             thresholds((None, RED), (1, GREEN)),
@@ -196,7 +198,7 @@ def doing() -> list[stat.Panel | timeseries.Panel]:
         ),
         verdict(
             "Left to copy",
-            "Bytes that all adding replicas still lack.",
+            "Bytes that are left to copy in all moves.",
             f"sum({per_broker(TunerMetric.REMAINING_BYTES)}) or vector(0)",
             blue,
             unit=BYTES,
@@ -214,8 +216,8 @@ def doing() -> list[stat.Panel | timeseries.Panel]:
         reasons_in_words(
             bars(
                 "Throttles, by decision of the last cycle",
-                "Each side of each broker that takes part in a move, by action and reason. The reference of reasons "
-                "says what to do about each.",
+                "Number of throttles (leader or follower, by broker) that take part in moves, by action and reason of "
+                "the tuner's last decision. The reference page of the reasons says what to do.",
                 query(per("action, reason", TunerMetric.SIDES), ACTION_AND_REASON),
                 axis="throttles",
             ),
@@ -224,8 +226,7 @@ def doing() -> list[stat.Panel | timeseries.Panel]:
         reasons_in_words(
             bars(
                 "Changes by the tuner",
-                "Decisions that changed a throttle setting, by action and reason. The journal holds each with its "
-                "inputs.",
+                "Decisions that changed a throttle setting, by action and reason. The journal has each decision with its inputs.",
                 query(decided(TunerMetric.DECISIONS, CHANGES), ACTION_AND_REASON),
                 axis="decisions",
             ),
@@ -239,8 +240,9 @@ def clients() -> list[timeseries.Panel]:
         limit_line(
             lines(
                 "Produce latency (p99)",
-                "p99 produce latency of the slowest broker, and the highest objective of a broker. Above its objective the tuner "
-                "lowers throttles. If it stays there, other load is the cause.",
+                "p99 produce latency of the slowest broker, and the highest objective of all brokers. If a broker is "
+                "above its objective, the tuner lowers its throttles. If the latency stays above the objective, another "
+                "load is the cause.",
                 SECONDS,
                 query(most(TunerMetric.PRODUCE_P99_SECONDS), "slowest broker"),
                 query(most(TunerMetric.LATENCY_OBJECTIVE_SECONDS), "objective"),

@@ -56,24 +56,24 @@ def wrong() -> list[stat.Panel]:
     return [
         verdict(
             "Tuner",
-            "Ready: the tuner has current data of the cluster and fresh signals. Not ready, or no tuner at all: "
-            "`rheostat status` says what is missing.",
+            "Ready: the tuner has current data of the cluster and fresh signals. Not ready, or no tuner runs: `rheostat "
+            "status` says what is missing.",
             f"{most(TunerMetric.READY)} or vector(0)",
             thresholds((None, RED), (1, GREEN)),
             words={"0": "not ready", "1": "ready"},
         ),
         verdict(
             "Mode",
-            "Dry run: the tuner decides and writes nothing to the cluster. A dry run does not count "
-            "if another tuner acts.",
+            "Dry run: the tuner makes decisions, but writes nothing to the cluster. If another tuner acts, the panel "
+            "does not show the dry run.",
             least(TunerMetric.DRY_RUN),
             thresholds((None, GREEN), (1, YELLOW)),
             words={"0": "active", "1": "dry run"},
         ),
         verdict(
             "Oldest signal",
-            "Time since the newest sample of the broker that has been silent longest. The tuner raises no "
-            "throttle on old signals. If it stays high, `rheostat doctor` checks collector and stream.",
+            "Age of the newest sample, for the broker with the oldest one. If signals are too old, the tuner raises no "
+            "throttle. If the age stays high, `rheostat doctor` checks collector and stream.",
             most(TunerMetric.SIGNAL_AGE_SECONDS),
             thresholds((None, GREEN), (SIGNAL_AGE_SECONDS_LATE, YELLOW), (SIGNAL_AGE_SECONDS_STALE, RED)),
             unit=SECONDS,
@@ -89,7 +89,8 @@ def wrong() -> list[stat.Panel]:
         ),
         verdict(
             "Infeasible throttles",
-            "Broker sides whose ceiling is not above steady-state replication. Above 0, a move cannot end: raise "
+            "Throttles (leader or follower, by broker) for which steady-state replication is at or above the ceiling. "
+            "Above 0, a move cannot end: raise "
             "tuner.rate_bytes_per_s_max, or move fewer partitions at a time.",
             f"sum(max by (broker, side) ({select(TunerMetric.INFEASIBLE)}))",
             none_is_well(),
@@ -120,8 +121,8 @@ def wrong() -> list[stat.Panel]:
         ),
         verdict(
             "Orphaned throttle settings",
-            "Throttle rates and replica lists that serve no reassignment. Above 0, they slow down replicas that "
-            "have to catch up: the runbook says how to remove them.",
+            "Throttle rates and throttled-replica lists that no reassignment needs. Above 0, these settings slow down "
+            "replicas that have to catch up: the runbook says how to remove them.",
             most(TunerMetric.ORPHANED_THROTTLE_SETTINGS),
             none_is_well(),
             alert="ThrottleLeftBehind",
@@ -133,23 +134,24 @@ def progress() -> list[timeseries.Panel]:
     return [
         lines(
             "Left to copy, by destination",
-            "Bytes that the adding replicas on each broker still lack. A line that does not fall means no "
-            "progress: look at the throttles below.",
+            "Bytes that are left to copy onto each broker. If a line does not fall, the move makes no progress: look at "
+            "the throttles below.",
             BYTES,
             query(per_broker(TunerMetric.REMAINING_BYTES), "broker {{broker}}"),
             axis="bytes",
         ).min(0),
         lines(
             "Trend of the bytes left, by destination",
-            "Below zero the move progresses. At or above zero, new writes arrive as fast as the replicas copy: "
-            "the throttle must be higher.",
+            "Change of the bytes that are left to copy, per second. Below zero the move makes progress. At or above "
+            "zero, producers write at least as fast as the new replicas copy: the throttle must be higher.",
             BYTES_PER_SECOND,
             query(per_broker(TunerMetric.REMAINING_SLOPE), "broker {{broker}}"),
         ).axis_centered_zero(True),
         lines(
             "Lag, by destination",
-            "Messages that adding replicas are behind, as their fetchers report it. It does not change while a "
-            "fetcher is throttled, although bytes are copied. The 100 brokers with the largest lag.",
+            "Messages by which the new replicas are behind their leaders, as their fetchers report. While a throttle "
+            "delays a fetcher, this lag does not change, although bytes are copied. At most the 100 brokers with the "
+            "largest lag.",
             COUNT,
             query(per_broker(TunerMetric.LAG_MESSAGES), "broker {{broker}}"),
             axis="messages",
@@ -157,8 +159,9 @@ def progress() -> list[timeseries.Panel]:
         from_here_on(
             lines(
                 "Lost progress, by destination",
-                "Seconds of expected progress that a move has lost. It grows while the move makes less than half of "
-                "the expected progress. At the dashed line the move is stalled. The 100 brokers that lost most.",
+                "Seconds of expected progress that a move has lost. The value grows while the move makes less than half "
+                "of the expected progress. At the dashed line the move counts as stalled. At most the 100 brokers with "
+                "the highest values.",
                 SECONDS,
                 query(per_broker(TunerMetric.STALL_SCORE_SECONDS), "broker {{broker}}"),
                 alert="ReassignmentStalled",
@@ -183,8 +186,8 @@ def progress() -> list[timeseries.Panel]:
         ),
         lines(
             "Partitions moving",
-            "Partitions in reassignment, and those with a replica that left the ISR and is catching up. If the "
-            "second line stays above zero, check the broker of that replica.",
+            "Partitions in reassignment, and those with a replica that left the ISR and is catching up. If the line of "
+            "these replicas stays above zero, check their broker.",
             COUNT,
             query(most(TunerMetric.REASSIGNING_PARTITIONS), "moving"),
             query(most(TunerMetric.RECOVERING_PARTITIONS), "with a replica that returns to the ISR"),
@@ -193,16 +196,17 @@ def progress() -> list[timeseries.Panel]:
         ).min(0),
         lines(
             "Recovering partitions, by broker",
-            "Partitions whose replica on this broker left the ISR and catches up. No reassignment adds these replicas. "
+            "Partitions whose replica on this broker left the ISR and is catching up. Replicas that a reassignment adds "
+            "do not count. "
             "No data if `tuner.recovery` is off.",
             COUNT,
             query(per_broker(TunerMetric.RECOVERY_PARTITIONS), "broker {{broker}}"),
             axis="partitions",
         ).min(0),
         lines(
-            "Bytes that recovering replicas lack, by broker",
-            "Bytes that the replicas on this broker lack after they left the ISR. No reassignment adds these replicas. "
-            "`tuner.recovery` says whether the tuner throttles them. No data while nothing recovers.",
+            "Bytes left to copy for recovering replicas, by broker",
+            "Bytes that replicas on this broker have to copy after they left the ISR. Replicas that a reassignment adds "
+            "do not count. `tuner.recovery` says whether the tuner throttles these copies. No data while nothing recovers.",
             BYTES,
             query(per_broker(TunerMetric.RECOVERY_REMAINING_BYTES), "broker {{broker}}"),
             axis="bytes",
@@ -235,22 +239,22 @@ def log_dirs() -> list[timeseries.Panel]:
         ).min(0),
         lines(
             "Copies between log directories: traffic and limit",
-            "Bytes/s that a broker copies between its log directories, and the limit in force. Traffic along the "
-            "limit: the limit holds the copies back.",
+            "Bytes/s that a broker copies between its log directories, and the limit in force. If the traffic is at the "
+            "limit, the limit slows down the copies.",
             BYTES_PER_SECOND,
             query(per_broker(TunerMetric.LOG_DIR_COPIED_BYTES), "broker {{broker}}"),
             query(per_broker(TunerMetric.LOG_DIR_RATE), "limit of broker {{broker}}"),
         ).min(0),
         lines(
             "Copies between log directories: time left",
-            "Time until a broker has copied all of these partitions, at its present rate. No data while this is unknown.",
+            "Time until a broker has ended its copies between log directories, at the present rate. No data while this is unknown.",
             SECONDS,
             query(f"{per_broker(TunerMetric.LOG_DIR_EXPECTED_END)} - time()", "broker {{broker}}"),
         ).min(0),
         lines(
             "Copies between log directories: partitions",
-            "Partitions that a broker copies, including those that wait, and the limits that rheostat has set and will "
-            "restore.",
+            "Partitions that a broker copies between its log directories, including waiting partitions, and the number "
+            "of limits that rheostat has set and will restore.",
             COUNT,
             query(per_broker(TunerMetric.LOG_DIR_PARTITIONS), "partitions of broker {{broker}}"),
             query(most(TunerMetric.LOG_DIR_THROTTLES_OWNED), "managed limits"),
@@ -259,7 +263,7 @@ def log_dirs() -> list[timeseries.Panel]:
         reasons_in_words(
             bars(
                 "Decisions about copies between log directories, by reason",
-                "Why the limit of these copies changed or stayed. The reference of reasons says what to do about each.",
+                "Why the limit of these copies changed or stayed. The reference page of the reasons says what to do.",
                 query(decided(TunerMetric.LOG_DIR_DECISIONS), ACTION_AND_REASON),
                 axis="decisions",
             ),
@@ -285,8 +289,8 @@ def plans() -> list[timeseries.Panel]:
         limit_line(
             lines(
                 "Concurrent movements",
-                "Partitions of each plan that move now, and the limits for all plans together (KIP-435). `rheostat "
-                "reassign limits` changes them.",
+                "Partitions of each plan that move now, and the limits of all plans together (KIP-435). `rheostat "
+                "reassign limits` changes the limits.",
                 COUNT,
                 query(per("plan", TunerMetric.PLAN_PARTITIONS, state="moving"), "plan {{plan}}"),
                 query(most(TunerMetric.PLAN_MOVEMENTS_MAX, of="partition"), "limit: partitions at a time"),
@@ -329,10 +333,11 @@ def throttle(side: str) -> timeseries.Panel:
     return (
         lines(
             f"Broker $broker, {side} side",
-            "throttle: the rate now set in Kafka; absent while none is set. setpoint: the rate that the tuner wants; absent while "
-            "it holds. throttled traffic: bytes that count against the throttle, Kafka's mean of 11 s. steady-state replication W: "
-            "what new writes alone take; a throttle at or below W never ends the move. Traffic along the throttle: the throttle "
-            "limits the move. Traffic far below it: another part limits the move.",
+            "throttle: the rate that is set in Kafka now; absent while no rate is set. setpoint: the rate that the tuner "
+            "wants; absent while the tuner does not change the throttle. throttled traffic: bytes that count against the "
+            "throttle, as Kafka's mean over 11 s. steady-state replication W: the part that the replication of new "
+            "writes uses; with a throttle at or below W the move never ends. If the traffic is at the throttle, the "
+            "throttle limits the move. If the traffic is far below the throttle, something else limits the move.",
             BYTES_PER_SECOND,
             query(per_broker(TunerMetric.RATE_CURRENT, side=side), "throttle"),
             query(per_broker(TunerMetric.RATE_SETPOINT, side=side), "setpoint"),
@@ -362,8 +367,8 @@ def clients() -> list[timeseries.Panel]:
         limit_line(
             lines(
                 "Produce latency (p99), by broker",
-                "As each broker reports it, over some minutes. Above the objective the tuner lowers the throttles of "
-                "that broker. If it stays there, other load is the cause.",
+                "p99 as each broker reports it, over some minutes. Above the objective the tuner lowers the throttles of "
+                "this broker. If the latency stays above the objective, another load is the cause.",
                 SECONDS,
                 query(per_broker(TunerMetric.PRODUCE_P99_SECONDS), "broker {{broker}}"),
                 query(most(TunerMetric.LATENCY_OBJECTIVE_SECONDS), "objective"),
@@ -374,7 +379,7 @@ def clients() -> list[timeseries.Panel]:
         from_here_on(
             lines(
                 "No headroom",
-                "1 while clients leave less capacity than steady-state replication needs, so the throttle is at its "
+                "1 while clients leave less capacity than steady-state replication needs, so that the throttle is at the "
                 "minimum rate. Wait for the peak to pass, or check tuner.capacity.",
                 COUNT,
                 query(f"max by (broker, side) ({select(TunerMetric.NO_HEADROOM)})", "broker {{broker}}, {{side}}"),
@@ -387,7 +392,7 @@ def clients() -> list[timeseries.Panel]:
         ),
         lines(
             "Produce latency (mean), by broker",
-            "Mean of the last half minute. It shows the beginning and the end of a delay minutes before the p99 does.",
+            "Mean of the last half minute. The mean shows the beginning and the end of a delay minutes before the p99 shows them.",
             SECONDS,
             query(per_broker(TunerMetric.PRODUCE_MEAN_SECONDS), "broker {{broker}}"),
         ).min(0),
@@ -421,7 +426,7 @@ def decisions() -> list[timeseries.Panel]:
         reasons_in_words(
             bars(
                 "Changes, by reason",
-                "Why a throttle setting changed. The journal holds each decision with its inputs.",
+                "Why the tuner changed a throttle setting. The journal has each decision with its inputs.",
                 query(decided(TunerMetric.DECISIONS, '!="hold"'), ACTION_AND_REASON),
                 axis="decisions",
             ),
@@ -430,7 +435,7 @@ def decisions() -> list[timeseries.Panel]:
         reasons_in_words(
             bars(
                 "Throttles that did not change, by reason",
-                "Why the tuner kept a throttle as it was. The reference of reasons says what to do about each.",
+                "Why the tuner did not change a throttle. The reference page of the reasons says what to do.",
                 query(decided(TunerMetric.DECISIONS, '="hold"'), "{{reason}}"),
                 axis="decisions",
             ),
@@ -439,8 +444,8 @@ def decisions() -> list[timeseries.Panel]:
         ),
         bars(
             "Writes to the cluster",
-            "Attempted writes, and those that failed or were not confirmed by reading back. If any fail, "
-            "`rheostat doctor` checks rights and brokers.",
+            "Attempted writes, and failed writes: Kafka refused the write, or the new value was missing when the tuner "
+            "read it back. If writes fail, `rheostat doctor` checks rights and brokers.",
             query(grown(TunerMetric.ACTUATIONS), "attempted"),
             query(grown(TunerMetric.ACTUATION_FAILURES), "failed"),
             axis="writes",
@@ -448,8 +453,8 @@ def decisions() -> list[timeseries.Panel]:
         from_here_on(
             lines(
                 "Throttles that the tuner leaves alone",
-                "Throttles that an operator has overridden, and those that another tool changed. `rheostat resume` "
-                "hands the latter back to the tuner.",
+                "Throttles with an override of an operator, and throttles that another tool has changed. `rheostat "
+                "resume` lets the tuner control the changed throttles again.",
                 COUNT,
                 query(f"count({select(TunerMetric.OVERRIDE_UNTIL)}) or vector(0)", "overrides"),
                 query(f"count({select(TunerMetric.EXTERNAL_CHANGE_HOLD_UNTIL)}) or vector(0)", "externally owned"),
@@ -465,8 +470,8 @@ def left_behind() -> list[timeseries.Panel]:
     return [
         lines(
             "Orphaned throttle settings and moving partitions",
-            "Settings that serve no reassignment slow down replicas that have to catch up. After a reassignment "
-            "the count returns to zero; if not, the runbook says how to remove them.",
+            "Throttle settings that no reassignment needs slow down replicas that have to catch up. After a reassignment "
+            "the count should return to zero. If it does not, the runbook says how to remove the settings.",
             COUNT,
             query(most(TunerMetric.ORPHANED_THROTTLE_SETTINGS), "orphaned throttle settings"),
             query(most(TunerMetric.REASSIGNING_PARTITIONS), "moving partitions"),

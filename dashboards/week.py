@@ -30,7 +30,8 @@ def load() -> list[timeseries.Panel]:
     return [
         lines(
             "Received from producers, by broker",
-            "Bytes/s of producers. The shape of the day says when a move has room: `rheostat plan estimate` uses it.",
+            "Bytes/s of producers. The daily pattern shows at which hours a move has room. `rheostat plan estimate` uses "
+            "this pattern.",
             BYTES_PER_SECOND,
             query(per_broker(TunerMetric.CLIENT_BYTES, direction="in"), _BROKER),
         ).min(0),
@@ -43,7 +44,7 @@ def load() -> list[timeseries.Panel]:
         limit_line(
             lines(
                 "Throttled replication, by side",
-                "Bytes/s that count against throttles, of the busiest broker, and the highest rate that the settings allow.",
+                "Bytes/s that count against throttles, for the broker with the most bytes, and the ceiling.",
                 BYTES_PER_SECOND,
                 query(per("side", TunerMetric.THROTTLED_BYTES), "{{side}}"),
                 query(most(TunerMetric.RATE_MAX), "ceiling"),
@@ -52,10 +53,10 @@ def load() -> list[timeseries.Panel]:
         ),
         lines(
             "Capacity, by broker and direction",
-            "Traffic that a broker can carry by the settings (tuner.capacity), clients included; the line without a broker "
-            "is for brokers that the settings do not name. Learned: the highest half-minute rate of clients and replication "
-            "with usual latency. Link: the speed of the network interface in each direction, if node_exporter or Telegraf "
-            "reports it.",
+            "Traffic that a broker can carry, clients included. Settings: tuner.capacity; the line without a broker is "
+            "for all brokers that the settings do not name. Learned: the highest half-minute rate of clients and "
+            "replication together at which latency was usual. Link: the speed of the network interface in each "
+            "direction, if node_exporter or Telegraf reports it.",
             BYTES_PER_SECOND,
             query(per("broker, direction", TunerMetric.CAPACITY_BYTES), f"settings, {_DIRECTION}"),
             query(per("broker, direction", LearnMetric.CAPACITY), f"learned, {_DIRECTION}"),
@@ -70,7 +71,7 @@ def load() -> list[timeseries.Panel]:
         ).min(0),
         lines(
             "Error of forecasts, by how far ahead",
-            "Mean absolute error so far, of the broker with the largest error.",
+            "Mean absolute error of the forecasts so far, for the broker with the largest error.",
             BYTES_PER_SECOND,
             query(per("horizon, direction", LearnMetric.FORECAST_ERROR), "{{horizon}} ahead, {{direction}}"),
         ).min(0),
@@ -81,7 +82,8 @@ def latency() -> list[timeseries.Panel]:
     return [
         lines(
             "Produce latency (p99), by broker",
-            "Compare it with the objective beside it, and with the moves below: outside of moves, the latency is the baseline.",
+            "Compare this latency with the objective in the next panel, and with the moves below. The latency without "
+            "moves is the baseline.",
             SECONDS,
             query(per_broker(TunerMetric.PRODUCE_P99_SECONDS), _BROKER),
         ).min(0),
@@ -100,7 +102,7 @@ def latency() -> list[timeseries.Panel]:
         ).min(0),
         lines(
             "Age of the learned capacity, by broker",
-            "Time since the learned capacity was measured. An old figure counts less.",
+            "Time since the learned capacity was measured.",
             SECONDS,
             query(per("broker, direction", LearnMetric.CAPACITY_AGE), _DIRECTION),
         ).min(0),
@@ -118,7 +120,8 @@ def moves() -> list[timeseries.Panel]:
         ).min(0),
         lines(
             "Replicas that catch up, by broker",
-            "Partitions whose replica on this broker has left the ISR. Their copies load the broker as moves do.",
+            "Partitions whose replica on this broker has left the ISR. The copies of these replicas load the broker in "
+            "the same way as moves.",
             COUNT,
             query(per_broker(TunerMetric.RECOVERY_PARTITIONS), _BROKER),
             axis="partitions",
@@ -131,14 +134,16 @@ def changes() -> list[timeseries.Panel]:
     return [
         bars(
             "Lasting changes",
-            "Measures with a lasting change. Each is shown for a day after it was found. No decision depends on them.",
+            "Measures with a lasting change. The panel shows each change for a day after `rheostat learn` found it. No "
+            "decision depends on them.",
             query(per(labels, LearnMetric.CHANGE_POINT), _EVENT),
             alert="LastingChangeFound",
             axis="changes",
         ),
         bars(
             "Unusual values",
-            "Measures that were unusual for their hour. Each is shown for two hours. No decision depends on them.",
+            "Measures that were unusual for their hour of the day. The panel shows each of them for two hours. No "
+            "decision depends on them.",
             query(per(labels, LearnMetric.UNUSUAL), _EVENT),
             alert="UnusualValueFound",
             axis="values",
@@ -150,7 +155,7 @@ def board() -> dashboard.Dashboard:
     return make_dashboard(
         "Week",
         UID,
-        "The load and latency of brokers over a week. The status page shows the same of one broker with its forecast.",
+        "The load and latency of brokers over a week. The status page shows the week of one broker together with its forecast.",
         [
             ("How does the load follow the day?", load()),
             ("How long did clients wait?", latency()),

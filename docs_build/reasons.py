@@ -21,73 +21,78 @@ from tuner.core.reason_text import ReasonText
 SECTIONS: tuple[tuple[str, str, Mapping[Any, ReasonText]], ...] = (
     (
         "Throttles: the cycle and the lists",
-        "In each cycle the tuner checks these reasons in this order, before it checks the reasons of single throttles.",
+        "In each cycle the tuner checks these reasons in this order. Then it checks the reasons of single throttles.",
         throttle.CYCLE_REASONS,
     ),
     (
         "Throttles: one throttle",
-        "While partitions move, the tuner checks these reasons for each throttle. The first reason that applies decides.\nWith an "
-        "objective the tuner checks `window_warmup` after `preserved`.",
+        "While partitions move, the tuner checks these reasons for each throttle, in this order. It uses the first reason that "
+        "applies.\nWith an objective the order differs at one place: the tuner checks `window_warmup` after `preserved`.",
         throttle.SIDE_REASONS,
     ),
     (
         "Mutation quotas: the cycle",
-        "These reasons are about all mutation quotas together.",
+        "A mutation is the creation or the deletion of a partition. A tenant is a user, a client-id, or a pair of both. The total "
+        "rate\nis the rate of mutations that all tenants together may reach. These reasons are about all mutation quotas together.",
         quota.CYCLE_REASONS,
     ),
     (
         "Mutation quotas: the total rate",
-        "The total rate is the rate of mutations that all tenants together may reach. The reason says why the tuner keeps or "
-        "changes this rate.",
+        "These reasons say why the tuner keeps or changes the total rate.",
         quota.TOTAL_REASONS,
     ),
     (
         "Mutation quotas: one tenant",
-        "Each tenant has one of these reasons. The table of `rheostat quotas` also shows the reason.",
+        "These reasons say why a tenant has its quota, or why rheostat sets no quota for the tenant. `rheostat quotas` shows the "
+        "reason of each tenant.",
         quota.TENANT_REASONS,
     ),
     (
         "Plans: partitions at a time",
-        "A broker copies several partitions of plans at the same time. The tuner sets this number for each side of a broker.\nThe "
-        "reason says why the tuner keeps or changes the number.",
+        "Plans copy several partitions through a broker at the same time. The tuner sets this number for each side of a broker:\n"
+        "as a source and as a destination. These reasons say why the tuner keeps or changes the number.",
         reassignment.CONCURRENCY_REASON_TEXTS,
     ),
     (
         "Plans: one step",
-        "A step changes the replicas of one partition. These reasons say why the tuner chose the step.",
+        "A step is one reassignment of one partition. These reasons say why the tuner chose the step.",
         reassignment.STEP_REASON_TEXTS,
     ),
     (
         "Plans: the outcome of steps",
-        "Each entry of the journal about the outcome of steps has one of these reasons.",
+        "The journal has an entry about the outcome of steps. Each of these entries has one of these reasons.",
         reassignment.STEP_OUTCOME_REASON_TEXTS,
     ),
     (
         "Copies between log directories",
-        "While a broker copies partitions between its log directories, each cycle gives one of these reasons for its limit.",
+        "While a broker copies partitions between its log directories, the tuner decides in each cycle about the limit of these\n"
+        "copies (`replica.alter.log.dirs.io.max.bytes.per.second`). The decision has one of these reasons.\n"
+        "The minimum of the limit is 1.2 × the rate at which producers write to the copied partitions.",
         log_dir.LOG_DIR_REASON_TEXTS,
     ),
     (
         "Cordons",
-        "A plan may cordon the brokers that it empties (`rheostat plan generate --cordon`). Each decision about a cordon has one "
-        "of these reasons.",
+        "A plan may cordon the brokers that it drains (`rheostat plan generate --cordon`): Kafka then places no new replicas on\n"
+        "these brokers. Each decision about a cordon has one of these reasons.",
         cordon.CORDON_REASON_TEXTS,
     ),
     (
         "Concurrency of Cruise Control",
-        "With `tuner.cruise_control` the tuner asks Cruise Control regularly, and records one of these reasons each time. *Number* "
-        "means how many partitions Cruise Control moves per broker at a time.",
+        "With `tuner.cruise_control` the tuner asks Cruise Control regularly, and records one of these reasons each time. In this\n"
+        "table *the number* means how many partitions Cruise Control moves per broker at a time. The right number is\n"
+        "the lowest throttle of the moves ÷ `tuner.cruise_control.rate_per_movement_bytes_per_s`.",
         cruise_control.CRUISE_CONTROL_REASON_TEXTS,
     ),
     (
         "Preferred leaders",
-        "While partitions lack their preferred leader, each decision about an election has one of these reasons.",
+        "While partitions do not have their preferred leader, the tuner decides about elections. Each of these decisions has one "
+        "of these reasons.",
         leadership.LEADERSHIP_REASON_TEXTS,
     ),
     (
         "Replication lag",
-        "Every 15 s the tuner looks for brokers whose replicas lag although no reassignment moves them. It checks these causes in "
-        "this order. They explain the lag, and no decision depends on them.",
+        "Every 15 s the tuner looks for brokers whose replicas lag although no reassignment moves these replicas. It checks the\n"
+        "causes in this order. A cause only explains the lag: the tuner changes nothing because of it.",
         replication_lag.LAG_REASON_TEXTS,
     ),
 )

@@ -57,7 +57,7 @@ def tuner_lines(tuner: Mapping[str, Any]) -> list[str]:
         lines.append(f"Status page: {tuner['page']}")
     if tuner["rate_bytes_per_s_max"] != tuner["settings_rate_bytes_per_s_max"]:
         lines.append(
-            f"Its maximum rate is {rate_text(tuner['rate_bytes_per_s_max'])}; this command's settings file has "
+            f"Its ceiling is {rate_text(tuner['rate_bytes_per_s_max'])}; this command's settings file has "
             f"{rate_text(tuner['settings_rate_bytes_per_s_max'])}."
         )
     if tuner["others"]:

@@ -154,7 +154,7 @@ def _brokers_table(status: Mapping[str, Any], history: RateHistory) -> Table:
         pad_edge=False,
         padding=_PADDING,
         caption_justify="left",
-        caption=f"MB/s; the maximum rate is {rate_text(status['rate_bytes_per_s_max'])}",
+        caption=f"MB/s; the ceiling is {rate_text(status['rate_bytes_per_s_max'])}",
     )
     # "W" is the steady-state replication: a longer title does not fit into 80 columns.
     for column in ("broker", "side", "traffic", "throttle", "W", "minimum"):

@@ -102,7 +102,7 @@ def infeasible_lines(status: Mapping[str, Any]) -> list[str]:
     if not sides:
         return []
     return [
-        f"The move never ends at the current limits: the maximum rate of {rate_text(status['rate_bytes_per_s_max'])} is not above "
+        f"The move never ends at the current limits: the ceiling of {rate_text(status['rate_bytes_per_s_max'])} is not above "
         f"the steady-state replication on {join_names(sides, _NAMED_MAX)}. Raise tuner.rate_bytes_per_s_max, or reduce the "
         "producers' write rate."
     ]

@@ -34,21 +34,20 @@ class ProcessMetric:
     """Metrics that every process has."""
 
     BUILD_INFO = _gauge("rheostat_build_info", unit=Unit.TRUTH, labels=("version", "part"),
-        meaning="1 for each process; the labels contain the running version and the process: collect, stream, tune or learn.")
+        meaning="1 for each process; the labels name the running version and the process: collect, stream, tune or learn.")
     CONFIG_VALID = _gauge("rheostat_config_last_reload_successful", unit=Unit.TRUTH, labels=_PART,
-        meaning="1 while the settings file on disk is valid; 0 while a restart would fail because of it. The process keeps its "
-        "old settings.")
+        meaning="1 while the settings file on disk is valid; 0 while a restart would fail because of this file. Until a restart"
+        " the process keeps its old settings.")
     CONFIG_VALID_AT = _gauge("rheostat_config_last_reload_success_timestamp_seconds", unit=Unit.SINCE_1970, labels=_PART,
         meaning="Time at which the settings file was last read and found valid.")
     CONFIG_APPLIED = _gauge("rheostat_config_in_force", unit=Unit.TRUTH, labels=_PART,
-        meaning="1 while this process uses the settings of the file on disk; 0 while a reload or restart would change its "
-        "settings.")
+        meaning="1 while this process uses the settings of the file on disk; 0 while the file has other settings, which need a "
+        "reload or a restart.")
     CONFIG_RELOADS = _counter("rheostat_config_reloads_total", unit=Unit.COUNT, labels=(*_PART, "result"),
-        meaning="Reloads by SIGHUP, by result: taken, or refused because the file is invalid or a change needs a restart. "
-        "Tuner only.")
+        meaning="Reloads by SIGHUP, by result: taken, or refused (the file is invalid, or a change needs a restart). Tuner only.")
     THREADS_ENDED = _counter("rheostat_threads_ended_total", unit=Unit.COUNT, labels=_PART,
-        meaning="Threads of this process that ended with an internal error; the process continues without them, and its log "
-        "names them.")
+        meaning="Threads of this process that ended with an internal error; the process continues without these threads, and "
+        "its log names them.")
     CPU_SECONDS = _counter("rheostat_process_cpu_seconds_total", unit=Unit.SECONDS, labels=_PART,
         meaning="CPU time of this process in seconds, without Spark's JVM.")
     RESIDENT_BYTES = _gauge("rheostat_process_resident_memory_bytes", unit=Unit.BYTES, labels=_PART,
@@ -79,14 +78,14 @@ class CollectorMetric:
     RECORDS_FAILED = _counter("rheostat_collector_records_failed_total", unit=Unit.COUNT, labels=_CLUSTER,
         meaning="Records that could not be written to the metrics topic.")
     ADMIN_FAILURES = _counter("rheostat_collector_admin_failures_total", unit=Unit.COUNT, labels=_CLUSTER,
-        meaning="Rounds and full scans in which the cluster did not answer the Admin API in time.")
+        meaning="Rounds and full scans in which the cluster did not answer a request of the Admin API in time.")
     FULL_SCANS = _counter("rheostat_collector_full_scans_total", unit=Unit.COUNT, labels=_CLUSTER,
         meaning="Full scans of all topics and brokers that have finished.")
     FULL_SCAN_SECONDS = _gauge("rheostat_collector_full_scan_seconds", unit=Unit.SECONDS, labels=_CLUSTER,
         meaning="Duration of the last full scan in seconds.")
     ACCESS_RELOAD_SUCCESSFUL = _gauge("rheostat_collector_access_reload_successful", unit=Unit.TRUTH, labels=_CLUSTER,
-        meaning="1 while the collector uses the certificates and the password on disk for the agents; 0 after it could not "
-        "read them again.")
+        meaning="1 while the collector uses the current certificates and password files for the agents; 0 after it could not "
+        "read the changed files.")
 
 
 class StreamMetric:
@@ -101,10 +100,10 @@ class StreamMetric:
     BATCH_INTERVAL = _gauge("rheostat_stream_batch_interval_seconds", unit=Unit.SECONDS, labels=_CLUSTER,
         meaning="Seconds between the ends of two windows (stream.slide_s); if batches take longer, the stream falls behind.")
     NEWEST_INPUT_AT = _gauge("rheostat_stream_newest_input_timestamp_seconds", unit=Unit.SINCE_1970, labels=_CLUSTER,
-        meaning="Kafka's timestamp of the newest record in the last batch; the end of the batch minus this value is the age of "
-        "its signals.")
+        meaning="Kafka's timestamp of the newest record in the last batch; the age of the batch's signals is the end of the "
+        "batch minus this time.")
     WATERMARK_AT = _gauge("rheostat_stream_watermark_timestamp_seconds", unit=Unit.SINCE_1970, labels=_CLUSTER,
-        meaning="Watermark: windows that end before this time are closed, and the stream drops later records for them.")
+        meaning="Watermark: windows that end before this time are closed, and the stream drops records of closed windows.")
     INPUT_BEHIND = _gauge("rheostat_stream_input_behind_records", unit=Unit.COUNT, labels=_CLUSTER,
         meaning="Unread records in the input topics when the last batch started, over all sources.")
     STATE_ROWS = _gauge("rheostat_stream_state_rows", unit=Unit.COUNT, labels=_CLUSTER,
@@ -116,13 +115,13 @@ class StreamMetric:
     LATE_ROWS = _counter("rheostat_stream_late_rows_total", unit=Unit.COUNT, labels=_CLUSTER,
         meaning="Rows dropped because their windows were already closed.")
     REJECTS = _counter("rheostat_stream_rejects_total", unit=Unit.COUNT, labels=_CLUSTER,
-        meaning="Records that the stream could not parse, without the backlog of an outage; the rejects topic also has "
-        "unparsable records of the backlog.")
+        meaning="Records that the stream could not parse, without the backlog of an outage. The rejects topic has the "
+        "unparsable records of the backlog too.")
     REJECTS_NOT_WRITTEN = _counter("rheostat_stream_rejects_not_written_total", unit=Unit.COUNT, labels=_CLUSTER,
         meaning="Unparsable records that the stream did not write to the rejects topic, because there were too many or they "
         "were late.")
     QUARANTINED = _counter("rheostat_stream_quarantined_records_total", unit=Unit.COUNT, labels=_CLUSTER,
-        meaning="Records that the stream skipped because reading them would end it; the rejects topic names them.")
+        meaning="Records that the stream skipped because reading them would end the stream; the rejects topic names these records.")
     RESTARTS = _counter("rheostat_stream_restarts_total", unit=Unit.COUNT, labels=_CLUSTER,
         meaning="Restarts of the Spark query in this process.")
     BACKLOG = _gauge("rheostat_stream_backlog_records", unit=Unit.COUNT, labels=_CLUSTER,
@@ -130,7 +129,7 @@ class StreamMetric:
     BACKLOG_LOST_RECORDS = _gauge("rheostat_stream_backlog_lost_records", unit=Unit.COUNT, labels=_CLUSTER,
         meaning="Backlog records that retention deleted before they were read.")
     HISTORY_AT = _gauge("rheostat_stream_history_period_timestamp_seconds", unit=Unit.SINCE_1970, labels=_CLUSTER,
-        meaning="End of the newest period that this process has written to the history; absent before the first one.")
+        meaning="End of the newest period that this process has written to the history; absent before the first period.")
     HISTORY_SECONDS = _gauge("rheostat_stream_history_job_seconds", unit=Unit.SECONDS, labels=_CLUSTER,
         meaning="Duration of the last job that computed periods of the history, in seconds.")
     HISTORY_PERIODS = _counter("rheostat_stream_history_periods_total", unit=Unit.COUNT, labels=_CLUSTER,
@@ -138,7 +137,7 @@ class StreamMetric:
     HISTORY_REFUSED = _counter("rheostat_stream_history_refused_signals_total", unit=Unit.COUNT, labels=_CLUSTER,
         meaning="Signals that the history left out because they do not follow the contract, counted whenever a period is computed.")
     HISTORY_FAILURES = _counter("rheostat_stream_history_failures_total", unit=Unit.COUNT, labels=_CLUSTER,
-        meaning="Passes over the signals that failed and were repeated.")
+        meaning="Passes (runs every ten minutes that make the periods of the history) that failed; the stream repeats them.")
 
 
 class LearnMetric:
@@ -147,11 +146,12 @@ class LearnMetric:
     LEARNED_TO = _gauge("rheostat_learn_learned_to_timestamp_seconds", unit=Unit.SINCE_1970, labels=_CLUSTER,
         meaning="End of the history that the profiles contain; absent before the first profile.")
     LEARN_SECONDS = _gauge("rheostat_learn_seconds", unit=Unit.SECONDS, labels=_CLUSTER,
-        meaning="Seconds that the newest update of all profiles took; the first one after a start includes the whole history.")
+        meaning="Duration of the newest update of all profiles in seconds; the first update after a start includes the whole "
+        "history.")
     BROKERS = _gauge("rheostat_learn_profiles", unit=Unit.COUNT, labels=_CLUSTER,
         meaning="Brokers that have a profile.")
     LEFT_OUT = _gauge("rheostat_learn_left_out", unit=Unit.COUNT, labels=("cluster", "kind"),
-        meaning="Brokers and tenants (kind) of the newest period that learn leaves out, because there are more than 5,000 "
+        meaning="Brokers or tenants (label kind) of the newest period that learn leaves out, because there are more than 5,000 "
         "brokers or 1,000 tenants.")
     PERIODS = _counter("rheostat_learn_periods_total", unit=Unit.COUNT, labels=_CLUSTER,
         meaning="Periods of this cluster that were read from the history topic.")
@@ -160,7 +160,7 @@ class LearnMetric:
     WRITTEN = _counter("rheostat_learn_records_written_total", unit=Unit.COUNT, labels=_CLUSTER,
         meaning="Records that were written to the profiles topic.")
     FAILED = _counter("rheostat_learn_records_failed_total", unit=Unit.COUNT, labels=_CLUSTER,
-        meaning="Records that Kafka did not accept in the profiles topic; they are written again.")
+        meaning="Records for the profiles topic that Kafka did not accept; learn writes them again.")
     FORECAST = _gauge("rheostat_forecast_bytes_per_second", unit=Unit.BYTES_PER_SECOND, labels=_FORECAST,
         meaning="Forecast of the clients' bytes/s on a broker, 1, 12, 24 and 168 hours ahead.")
     FORECAST_ERROR = _gauge("rheostat_forecast_error_bytes_per_second", unit=Unit.BYTES_PER_SECOND, labels=_FORECAST,
@@ -169,14 +169,15 @@ class LearnMetric:
     BASELINE = _gauge("rheostat_baseline_p99_seconds", unit=Unit.SECONDS, labels=_BROKER,
         meaning="Usual produce p99 of a broker at this hour while no broker copies replicas.")
     CAPACITY = _gauge("rheostat_learned_capacity_bytes_per_second", unit=Unit.BYTES_PER_SECOND, labels=_DIRECTION,
-        meaning="Highest half-minute mean of client and replication traffic together on a broker while produce latency was "
-        "near its usual value.")
+        meaning="Highest half-minute mean of a broker's traffic, clients and replication together, while its produce latency "
+        "was near its usual value.")
     CAPACITY_AGE = _gauge("rheostat_learned_capacity_age_seconds", unit=Unit.SECONDS, labels=_DIRECTION,
         meaning="Time since the measurement that rheostat_learned_capacity_bytes_per_second shows.")
     CHANGE_POINT = _gauge("rheostat_change_point", unit=Unit.TRUTH, labels=_MEASURE,
-        meaning="1 for a day after rheostat learn has found a lasting change of the measure; absent otherwise.")
+        meaning="1 for a day after rheostat learn found a lasting change of the measure; absent otherwise.")
     UNUSUAL = _gauge("rheostat_unusual_value", unit=Unit.TRUTH, labels=_MEASURE,
-        meaning="1 for two hours after the measure had an unusual value for its hour; absent otherwise.")
+        meaning="1 for two hours after an hour in which the measure had an unusual value for this hour of the day; absent "
+        "otherwise.")
 
 
 class TunerMetric:
@@ -185,10 +186,10 @@ class TunerMetric:
     # -- the tuner itself -----------------------------------------------------------------------------------------------------
 
     READY = _gauge("rheostat_tuner_ready", unit=Unit.TRUTH, labels=_CLUSTER,
-        meaning="1 while the tuner has current data of the cluster and current signals; 0 when these are older than 2 × "
-        "tuner.signal_age_s_max.")
+        meaning="1 while the tuner has current data of the cluster and current signals; 0 once the data or the signals are "
+        "older than 2 × tuner.signal_age_s_max.")
     ACTIVE = _gauge("rheostat_tuner_active", unit=Unit.TRUTH, labels=_CLUSTER,
-        meaning="1 while this tuner holds the lease or is in a dry run (see rheostat_tuner_dry_run); 0 on standby.")
+        meaning="1 while this tuner holds the lease, or is in a dry run (see rheostat_tuner_dry_run); 0 on standby.")
     DRY_RUN = _gauge("rheostat_tuner_dry_run", unit=Unit.TRUTH, labels=_CLUSTER,
         meaning="1 while the tuner runs as a dry run: it makes decisions but changes nothing.")
     CYCLE_SECONDS = _gauge("rheostat_tuner_cycle_seconds", unit=Unit.SECONDS, labels=_CLUSTER,
@@ -211,8 +212,8 @@ class TunerMetric:
     SIDES = _gauge("rheostat_sides", unit=Unit.COUNT, labels=_DECISION,
         meaning="Leader and follower throttles of brokers, by action and reason of the last cycle.")
     NEEDS_ATTENTION = _gauge("rheostat_throttle_needs_attention", unit=Unit.TRUTH, labels=(*_SIDE, "reason"),
-        meaning="1 for a throttle that the last cycle could not judge, or with which the move cannot end; at most a hundred "
-        "throttles, absent for others.")
+        meaning="1 for a throttle that the tuner could not judge in the last cycle, or with which the move cannot end; absent "
+        "for other throttles. At most a hundred throttles.")
     ACTUATIONS = _counter("rheostat_actuations_total", unit=Unit.COUNT, labels=_CLUSTER,
         meaning="Attempted writes to the cluster, including failed writes.")
     ACTUATION_FAILURES = _counter("rheostat_actuation_failures_total", unit=Unit.COUNT, labels=_CLUSTER,
@@ -229,7 +230,8 @@ class TunerMetric:
     OVERRIDE_RATE = _gauge("rheostat_override_rate_bytes_per_second", unit=Unit.BYTES_PER_SECOND, labels=_SIDE,
         meaning="Rate in bytes/s that an operator's override sets; absent without an override.")
     EXTERNAL_CHANGE_HOLD_UNTIL = _gauge("rheostat_external_change_hold_until_timestamp_seconds", unit=Unit.SINCE_1970, labels=_SIDE,
-        meaning="Time until which the tuner leaves a throttle alone after another tool changed it; absent without such a change.")
+        meaning="Time until which the tuner leaves a throttle alone, because an operator or another tool changed it; absent for"
+        " other throttles.")
 
     # -- moves and their throttles -------------------------------------------------------------------------------------------
 
@@ -238,32 +240,33 @@ class TunerMetric:
     EXPECTED_END = _gauge("rheostat_move_expected_end_timestamp_seconds", unit=Unit.SINCE_1970, labels=_CLUSTER,
         meaning="Expected end of all running and planned moves; absent while unknown or while a move is stalled.")
     RECOVERY_PARTITIONS = _gauge("rheostat_recovery_partitions", unit=Unit.COUNT, labels=_BROKER,
-        meaning="Partitions whose replica on this broker has left the ISR and catches up; absent while tuner.recovery is off.")
+        meaning="Partitions whose replica on this broker has left the ISR and is catching up; absent while tuner.recovery is off.")
     RECOVERY_REMAINING_BYTES = _gauge("rheostat_recovery_remaining_bytes", unit=Unit.BYTES, labels=_BROKER,
         meaning="Bytes that the replicas of rheostat_recovery_partitions still have to copy on this broker.")
     REMAINING_BYTES = _gauge("rheostat_move_remaining_bytes", unit=Unit.BYTES, labels=_BROKER,
         meaning="Bytes that adding replicas on this broker still have to copy.")
     REMAINING_SLOPE = _gauge("rheostat_move_remaining_slope_bytes_per_second", unit=Unit.BYTES_PER_SECOND, labels=_BROKER,
-        meaning="Trend of rheostat_move_remaining_bytes in bytes/s; negative is progress.")
+        meaning="Trend of rheostat_move_remaining_bytes in bytes/s; negative while the move makes progress.")
     LAG_MESSAGES = _gauge("rheostat_move_lag_messages", unit=Unit.MESSAGES, labels=_BROKER,
         meaning="Lag in messages of adding replicas on this broker, as their fetchers report it; the value does not change "
-        "while a throttle delays them. At most the hundred brokers with the largest lag.")
+        "while a throttle delays these replicas. At most the hundred brokers with the largest lag.")
     PARTITION_REMAINING_BYTES = _gauge("rheostat_move_partition_remaining_bytes", unit=Unit.BYTES,
         labels=("cluster", "broker", "topic", "partition"),
-        meaning="Bytes that an adding replica still has to copy, for the tuner.metrics.partitions_named_max largest moves.")
+        meaning="Bytes that an adding replica still has to copy; only for the partitions with the most bytes left, as many as "
+        "tuner.metrics.partitions_named_max says.")
     STALLED = _gauge("rheostat_move_stalled", unit=Unit.TRUTH, labels=_BROKER,
         meaning="1 while the move onto this broker counts as stalled, else 0.")
     STALL_SCORE_SECONDS = _gauge("rheostat_move_stall_score_seconds", unit=Unit.SECONDS, labels=_BROKER,
-        meaning="Seconds of expected progress that the move onto this broker has lost; at 14.5, the highest value, the move is "
-        "stalled. At most a hundred brokers, the largest values first.")
+        meaning="Seconds of expected progress that the move onto this broker has lost; from 14.5, the highest value, the move "
+        "counts as stalled. At most a hundred brokers, the largest values first.")
     BOUND_ELSEWHERE = _gauge("rheostat_move_bound_elsewhere", unit=Unit.TRUTH, labels=_BROKER,
         meaning="1 while something other than a throttle (source, disk, network, fetchers) limits the stalled move onto this "
         "broker; 0 while a throttle limits it; absent without a stall. At most a hundred brokers.")
     RATE_CURRENT = _gauge("rheostat_throttle_rate_bytes_per_second", unit=Unit.BYTES_PER_SECOND, labels=_SIDE,
         meaning="Throttle rate that is set on the broker now, in bytes/s; absent while no rate is set.")
     RATE_SETPOINT = _gauge("rheostat_setpoint_bytes_per_second", unit=Unit.BYTES_PER_SECOND, labels=_SIDE,
-        meaning="Throttle rate in bytes/s to which the tuner changes the throttle, or which it keeps on average; absent while "
-        "it changes nothing.")
+        meaning="Throttle rate in bytes/s to which the tuner changes the throttle, or around which it keeps the throttle; "
+        "absent while the tuner does not change this throttle.")
     RATE_MAX = _gauge("rheostat_throttle_rate_max_bytes_per_second", unit=Unit.BYTES_PER_SECOND, labels=_CLUSTER,
         meaning="Highest throttle rate that the settings allow, in bytes/s.")
     RATE_MIN = _gauge("rheostat_throttle_rate_min_bytes_per_second", unit=Unit.BYTES_PER_SECOND, labels=_CLUSTER,
@@ -277,11 +280,11 @@ class TunerMetric:
         meaning="Steady-state replication W: bytes/s of the throttle that the replication of new writes uses. With a rate at "
         "or below W a move never ends.")
     INFEASIBLE = _gauge("rheostat_throttle_infeasible", unit=Unit.TRUTH, labels=_SIDE,
-        meaning="1 while neither the highest allowed rate nor the current rate exceeds steady-state replication, so that the "
-        "move cannot end, else 0; at most a hundred throttles.")
+        meaning="1 while both the ceiling and the current rate are at or below steady-state replication, so that the move "
+        "cannot end, else 0. At most a hundred throttles.")
     NO_HEADROOM = _gauge("rheostat_throttle_no_headroom", unit=Unit.TRUTH, labels=_SIDE,
-        meaning="1 while clients leave less bandwidth than steady-state replication needs, so that the throttle is at its "
-        "minimum, else 0; absent without an objective. At most a hundred throttles.")
+        meaning="1 while clients leave less bandwidth than steady-state replication needs, so that the throttle is at the "
+        "minimum rate, else 0. Absent without an objective. At most a hundred throttles.")
     RECOVERING_PARTITIONS = _gauge("rheostat_recovering_partitions", unit=Unit.COUNT, labels=_CLUSTER,
         meaning="Moving partitions with a replica on a live broker that left the ISR and is catching up.")
     ORPHANED_THROTTLE_SETTINGS = _gauge("rheostat_orphaned_throttle_settings", unit=Unit.COUNT, labels=_CLUSTER,
@@ -296,7 +299,8 @@ class TunerMetric:
     LOG_DIR_REMAINING_BYTES = _gauge("rheostat_log_dir_copy_remaining_bytes", unit=Unit.BYTES, labels=_BROKER,
         meaning="Bytes that this broker still has to copy between its log directories; absent without copies.")
     LOG_DIR_COPIED_BYTES = _gauge("rheostat_log_dir_copied_bytes_per_second", unit=Unit.BYTES_PER_SECOND, labels=_BROKER,
-        meaning="Bytes/s that this broker copies between its log directories: Kafka's own 11 s mean, or the change of the sizes.")
+        meaning="Bytes/s that this broker copies between its log directories: Kafka's own 11 s mean, or the growth of the "
+        "copies' sizes if the collector does not report this mean.")
     LOG_DIR_RATE = _gauge("rheostat_log_dir_throttle_rate_bytes_per_second", unit=Unit.BYTES_PER_SECOND, labels=_BROKER,
         meaning="Limit of copies between log directories (replica.alter.log.dirs.io.max.bytes.per.second) in force on a broker "
         "that copies; absent without a limit.")
@@ -312,30 +316,33 @@ class TunerMetric:
     VETO_ACTIVE = _gauge("rheostat_veto_active", unit=Unit.TRUTH, labels=("cluster", "veto", "effect"),
         meaning="1 while this check of tuner.vetoes holds or lowers throttles, else 0. Only the active tuner asks the checks.")
     VETO_UNKNOWN = _gauge("rheostat_veto_unknown", unit=Unit.TRUTH, labels=("cluster", "veto"),
-        meaning="1 while this check has no valid answer, else 0. After unknown_hold_s the check then does not veto.")
+        meaning="1 while this check has no valid answer, else 0. After unknown_hold_s without a valid answer the check does not"
+        " veto.")
     VETO_FAILURES = _counter("rheostat_veto_failures_total", unit=Unit.COUNT, labels=("cluster", "veto", "kind"),
         meaning="Requests of this check without a valid answer, by kind: timeout, unreachable, status, redirect, too_large, "
         "not_json, no_value, not_a_number or secret.")
     WEBHOOK_DELIVERIES = _counter("rheostat_webhook_deliveries_total", unit=Unit.COUNT, labels=("cluster", "webhook", "result"),
-        meaning="Deliveries to this receiver by result: delivered, failed (one request; it is tried again) or dropped.")
+        meaning="Deliveries to this receiver by result: delivered, failed (one request; the tuner tries again) or dropped.")
     WEBHOOK_QUEUE = _gauge("rheostat_webhook_queue_length", unit=Unit.COUNT, labels=("cluster", "webhook"),
         meaning="Events that wait for this receiver.")
 
     CRUISE_CONTROL_ANSWERS = _gauge("rheostat_cruise_control_answers", unit=Unit.TRUTH, labels=_CLUSTER,
         meaning="1 while Cruise Control gives valid answers, else 0; absent without tuner.cruise_control.")
     CRUISE_CONTROL_MOVEMENTS = _gauge("rheostat_cruise_control_movements_per_broker", unit=Unit.COUNT, labels=_CLUSTER,
-        meaning="Partitions that Cruise Control moves per broker at a time; absent while it moves none between brokers.")
+        meaning="Partitions that Cruise Control moves per broker at a time; absent while Cruise Control moves no partitions "
+        "between brokers.")
     CRUISE_CONTROL_DECISIONS = _counter("rheostat_cruise_control_decisions_total", unit=Unit.COUNT, labels=_DECISION,
         meaning="Decisions about the concurrency of Cruise Control by action (hold_movements, set_movements) and reason.")
 
     LEADERS_DISPLACED = _gauge("rheostat_partitions_without_preferred_leader", unit=Unit.COUNT, labels=_CLUSTER,
-        meaning="Partitions whose preferred replica is in sync and does not lead; absent with tuner.leadership: off.")
+        meaning="Partitions whose preferred replica is in sync but is not the leader; absent with tuner.leadership: off.")
     LEADERSHIP_DECISIONS = _counter("rheostat_leadership_decisions_total", unit=Unit.COUNT, labels=_DECISION,
         meaning="Decisions about preferred leaders by action (hold_election, elect_leaders) and reason.")
 
     CORDONED_LOG_DIRS = _gauge("rheostat_cordoned_log_dirs", unit=Unit.COUNT, labels=("cluster", "broker", "owner"),
         meaning="Cordoned log directories of this broker (KIP-1066) by owner: rheostat (a plan ordered the cordon) or external; "
-        "absent for a broker without any. 1 if all directories are cordoned and their names cannot be read.")
+        "absent for a broker without cordoned directories. If all directories are cordoned and their names cannot be "
+        "read, the value is 1.")
 
     # -- plans of rheostat reassign ------------------------------------------------------------------------------------------
 
@@ -343,20 +350,21 @@ class TunerMetric:
         meaning="1 while the plan executor fails with an internal error, and until it has run for a minute without an error; "
         "else 0.")
     PLANS_STATE_UNKNOWN = _gauge("rheostat_plans_state_unknown", unit=Unit.TRUTH, labels=_CLUSTER,
-        meaning="1 while the state of plans is unknown, because the tuner could not read the cluster for two minutes, so that "
-        "no plan makes progress; else 0.")
+        meaning="1 while the tuner does not know the state of plans, because it could not read the cluster for two minutes; no "
+        "plan makes progress meanwhile. Else 0.")
     PLAN_PARTITIONS = _gauge("rheostat_plan_partitions", unit=Unit.COUNT, labels=("cluster", "plan", "state"),
-        meaning="Partitions of a plan by state: arrived, moving, waiting, electing (a leader), unconfirmed (not yet seen to be "
-        "accepted), externally_owned, dropped, scheduled (the plan starts later); the oldest twenty unfinished plans.")
+        meaning="Partitions of a plan by state: arrived, moving, waiting, electing (a leader), unconfirmed (Kafka has not "
+        "confirmed the step yet), externally_owned, dropped, scheduled (the plan starts later); the oldest twenty "
+        "unfinished plans.")
     PLAN_PAUSED = _gauge("rheostat_plan_paused", unit=Unit.TRUTH, labels=("cluster", "plan"),
         meaning="1 while an operator has paused this plan, else 0.")
     PLAN_CORDONED_TARGETS = _gauge("rheostat_plan_cordoned_targets", unit=Unit.COUNT, labels=("cluster", "plan"),
-        meaning="Cordoned brokers that hold back steps of this plan, because the steps add replicas there.")
+        meaning="Cordoned brokers on which steps of this plan would add replicas; these steps wait.")
     PLAN_CANCELLING = _gauge("rheostat_plan_cancelling", unit=Unit.TRUTH, labels=("cluster", "plan"),
         meaning="1 while this plan is being cancelled, else 0.")
     PLAN_MOVEMENTS_MAX = _gauge("rheostat_plan_movements_max", unit=Unit.COUNT, labels=("cluster", "of"),
-        meaning="Highest number of concurrent movements of all plans (KIP-435), by leader, partition and replica; absent "
-        "without a plan.")
+        meaning="Highest permitted number of concurrent movements of all plans (KIP-435), for each leader, partition and "
+        "replica (label of); absent without a plan.")
 
     # -- replication lag in normal operation: without the replicas that a reassignment adds ------------------------------------
 
@@ -376,14 +384,14 @@ class TunerMetric:
         meaning="Trend of rheostat_replication_lag_messages over the span (window or 5min); positive while followers fall "
         "behind. Only the fifty brokers with the largest values of each span.")
     REPLICATION_LAG_FIT = _gauge("rheostat_replication_lag_slope_fit_ratio", unit=Unit.RATIO, labels=_TREND,
-        meaning="How well a straight line fits the lag of the last 5 minutes (r², 0 to 1); near 1 the lag changes evenly. "
+        meaning="How well a straight line fits the lag of the last 5 minutes (r², 0 to 1); near 1 if the lag changes evenly. "
         "Only the brokers with a 5-minute trend.")
     REPLICATION_LAG_ADDING = _gauge("rheostat_replication_lag_adding_messages", unit=Unit.MESSAGES, labels=_BROKER,
         meaning="Lag in messages of the replicas that a reassignment adds on this broker; no other metric of replication lag "
         "includes them. Only the fifty brokers with the largest values.")
     LAGGING_BROKERS = _gauge("rheostat_replication_lagging_brokers", unit=Unit.COUNT, labels=("cluster", "reason"),
-        meaning="Brokers whose lag grows or stays above its usual level, by the likely cause. Absent until the tuner has "
-        "judged the lag.")
+        meaning="Brokers whose lag grows, or stays above its usual level, by the likely cause of the lag. Absent until the "
+        "tuner has judged the lag.")
     LAG_GROWING = _gauge("rheostat_replication_lag_growing", unit=Unit.TRUTH, labels=(*_BROKER, "reason"),
         meaning="1 while the lag of this broker grows, 0 while it stays above its usual level; absent while the broker does "
         "not lag. Only the fifty brokers with the largest lags.")
@@ -391,7 +399,7 @@ class TunerMetric:
         meaning="Sum of the lags of the replicas that one fetcher thread of this broker copies from one source. Only the "
         "fifty threads with the largest values.")
     FETCHER_BYTES = _gauge("rheostat_fetcher_bytes_per_second", unit=Unit.BYTES_PER_SECOND, labels=_THREAD,
-        meaning="Bytes/s that a fetcher thread copies, moves included; for the threads of rheostat_fetcher_lag_messages.")
+        meaning="Bytes/s that a fetcher thread copies, including moves; for the same threads as rheostat_fetcher_lag_messages.")
 
     # -- brokers and their clients -------------------------------------------------------------------------------------------
 
@@ -419,12 +427,12 @@ class TunerMetric:
     ISR_SHRINKS = _gauge("rheostat_isr_shrinks_per_second", unit=Unit.PER_SECOND, labels=_CLUSTER,
         meaning="ISR shrinks per second, over all brokers.")
     PARTITIONS = _gauge("rheostat_partitions", unit=Unit.COUNT, labels=_BROKER,
-        meaning="Replicas on the broker, without those of internal topics, which no limit counts.")
+        meaning="Replicas on the broker, without replicas of internal topics, because no limit counts them.")
     PARTITIONS_LIMIT = _gauge("rheostat_partitions_limit", unit=Unit.COUNT, labels=_BROKER,
         meaning="Highest number of replicas of a broker (settings section limits); the series with an empty broker is for "
         "brokers that the settings do not name.")
     CLUSTER_PARTITIONS = _gauge("rheostat_cluster_partitions", unit=Unit.COUNT, labels=_CLUSTER,
-        meaning="Replicas on all brokers that report, without those of internal topics.")
+        meaning="Replicas on all brokers that report their number, without replicas of internal topics.")
     CLUSTER_PARTITIONS_LIMIT = _gauge("rheostat_cluster_partitions_limit", unit=Unit.COUNT, labels=_CLUSTER,
         meaning="Highest number of replicas in the cluster (settings section limits); absent without a limit.")
     FETCHER_COLLISIONS = _gauge("rheostat_fetcher_collisions", unit=Unit.COUNT, labels=_BROKER,
@@ -436,48 +444,49 @@ class TunerMetric:
     MUTATIONS = _gauge("rheostat_mutation_partitions_per_second", unit=Unit.PARTITIONS_PER_SECOND,
         labels=("cluster", "change", "source"),
         meaning="Partitions/s that all clients together create, delete, or both (all), over the last half minute. Source: "
-        "partition_count (changes from scrape to scrape; a lower bound while clients create and delete at the same time) or "
-        "quota_accounts (Kafka's own accounts, exact).")
+        "partition_count (changes from scrape to scrape; a lower bound while clients create and delete at the same time) "
+        "or quota_accounts (Kafka's measurements for quotas, exact).")
     TOPIC_MUTATIONS = _gauge("rheostat_topic_mutations_per_second", unit=Unit.PER_SECOND, labels=("cluster", "change"),
         meaning="Topics per second that all clients together create or delete, over the last half minute; a lower bound "
         "while clients create and delete at the same time.")
     MUTATION_REQUESTS = _gauge("rheostat_mutation_requests_per_second", unit=Unit.PER_SECOND, labels=("cluster", "request"),
-        meaning="Answered requests per second that create topics, delete topics or add partitions, also refused ones.")
+        meaning="Answered requests per second that create topics, delete topics or add partitions, including refused requests.")
     MUTATION_REQUEST_SECONDS = _gauge("rheostat_mutation_request_seconds", unit=Unit.SECONDS, labels=("cluster", "request"),
         meaning="Mean time on the active controller of requests that create topics, delete topics or add partitions, in "
         "seconds; absent without requests.")
     OLD_CLIENT_REQUESTS = _gauge("rheostat_old_client_requests_ratio", unit=Unit.RATIO, labels=("cluster", "request"),
-        meaning="Share of the requests to create topics, delete topics or add partitions that old clients send: in a version "
-        "before CreateTopics 6, DeleteTopics 5 or CreatePartitions 3. A mutation quota delays such requests instead of "
-        "refusing them. Absent without requests.")
+        meaning="Share of the requests to create topics, delete topics or add partitions that come from old clients: in a "
+        "version below CreateTopics 6, DeleteTopics 5 or CreatePartitions 3. Kafka does not refuse these requests "
+        "because of a mutation quota, but delays the client. Absent without requests.")
     METADATA_APPLY_LAG = _gauge("rheostat_metadata_apply_lag_seconds", unit=Unit.SECONDS, labels=_CLUSTER,
-        meaning="Age in seconds of the newest metadata record that the slowest node has applied; up to 0.5 while idle.")
+        meaning="Age in seconds of the newest metadata record that the slowest node has applied; up to 0.5 on an idle cluster.")
     CONTROLLER_STORM = _gauge("rheostat_controller_storm", unit=Unit.TRUTH, labels=_TENANT,
         meaning="1 while creations and deletions of topics overload the controller, else 0; one series for each tenant that "
-        "causes the overload, if Kafka keeps accounts of tenants.")
+        "causes the overload, if Kafka measures each tenant.")
     STORM_QUOTA = _gauge("rheostat_storm_quota_partitions_per_second", unit=Unit.PARTITIONS_PER_SECOND, labels=_CLUSTER,
         meaning="Mutation quota in partitions/s that would end the storm; absent without a storm.")
     QUOTAS_READABLE = _gauge("rheostat_quotas_readable", unit=Unit.TRUTH, labels=_CLUSTER,
-        meaning="1 while the tuner can read mutation quotas; 0 while it cannot, or pauses after an internal error. Absent "
-        "without tuner.mutation_quota.")
+        meaning="1 while the tuner can read mutation quotas; 0 while it cannot read them, or pauses after an internal error. "
+        "Absent without tuner.mutation_quota.")
     CONTROLLER_PRESSURE = _gauge("rheostat_controller_pressure_ratio", unit=Unit.RATIO, labels=_CLUSTER,
-        meaning="Controller load relative to its objective, for the objective with the highest ratio; 1 means that the limit "
-        "is reached.")
+        meaning="Load of the controller ÷ its limit, for the measure of the objective with the highest ratio; 1 means that the "
+        "limit is reached.")
     CONTROLLER_QUEUE_SECONDS = _gauge("rheostat_controller_event_queue_seconds", unit=Unit.SECONDS, labels=_CLUSTER,
         meaning="Mean time in seconds that an event waits in the active controller's queue, over the last half minute.")
     CONTROLLER_QUEUE_OBJECTIVE = _gauge("rheostat_controller_event_queue_objective_seconds", unit=Unit.SECONDS, labels=_CLUSTER,
         meaning="Objective for the controller's event queue time in seconds; absent without an objective.")
     CREATE_PROBE_P90_SECONDS = _gauge("rheostat_create_probe_p90_seconds", unit=Unit.SECONDS, labels=_CLUSTER,
-        meaning="Topic-create probe latency (p90) of the last half minute, in seconds; absent without an objective for it.")
+        meaning="Topic-create probe latency (p90) of the last half minute, in seconds; absent without an objective for this "
+        "latency.")
     CREATE_PROBE_P90_OBJECTIVE = _gauge("rheostat_create_probe_p90_objective_seconds", unit=Unit.SECONDS, labels=_CLUSTER,
         meaning="Objective for the topic-create probe latency (p90) in seconds; absent without an objective.")
     FORWARDING_BUSY = _gauge("rheostat_forwarding_busy_ratio", unit=Unit.RATIO, labels=_CLUSTER,
-        meaning="Share of time in which a broker forwards topic creations and deletions to the controller: the mean over all "
+        meaning="Share of the time for which a broker forwards topic creations and deletions to the controller: the mean over all "
         "brokers and the last half minute.")
     FORWARDING_BUSY_OBJECTIVE = _gauge("rheostat_forwarding_busy_objective_ratio", unit=Unit.RATIO, labels=_CLUSTER,
         meaning="Objective: the highest permitted rheostat_forwarding_busy_ratio; absent without an objective.")
     CONTROLLER_IDLE = _gauge("rheostat_controller_idle_ratio", unit=Unit.RATIO, labels=_CLUSTER,
-        meaning="Share of time that the active controller is idle.")
+        meaning="Share of the time for which the active controller is idle.")
     CONTROLLER_IDLE_OBJECTIVE = _gauge("rheostat_controller_idle_objective_ratio", unit=Unit.RATIO, labels=_CLUSTER,
         meaning="Objective: the lowest permitted rheostat_controller_idle_ratio; absent without an objective.")
     CONTROLLER_OPERATIONS = _gauge("rheostat_controller_operations_per_second", unit=Unit.PER_SECOND, labels=_CLUSTER,

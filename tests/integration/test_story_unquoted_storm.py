@@ -163,7 +163,7 @@ def test_storm_without_quotas_is_found_and_its_command_tames_it(tmp_path: Path) 
             assert (before["accounted_per_s"], before["tenants"]) == (None, [])
             old_ratio = {one["request"]: one["old_ratio"] for one in before["requests"]}["CreateTopics"]
             assert 0.2 < old_ratio < 0.5, "a third of the creations are in version 5"
-            assert "Old clients send" in course.page()
+            assert "Clients without support for KIP-599 send" in course.page()
 
             began_s = course.mark("storm")
             with storm(lab, LOUD) as loud:

@@ -55,10 +55,12 @@ def test_slider_shows_the_end_for_each_rate(page: Page) -> None:
     )
     expect(slider).to_have_attribute("aria-valuetext", re.compile(r"MB/s\. You set"))
     dialog.get_by_label("Rate, MB/s").fill("0.001")
-    expect(eta).to_contain_text(re.compile(r"never end: new writes alone take [\d.]+ MB/s|take about \d+ d"))
+    expect(eta).to_contain_text(
+        re.compile(r"never end: the replication of new writes alone uses [\d.]+ MB/s|take about \d+ d")
+    )
     dialog.get_by_label("Broker", exact=True).fill("99")
     page.keyboard.press("Tab")
-    expect(eta).to_contain_text("The tuner knows nothing of this broker's copies.")
+    expect(eta).to_contain_text("The tuner has no measurements of this broker's copies.")
 
 
 def test_dialog_shows_the_command_of_its_order(page: Page) -> None:

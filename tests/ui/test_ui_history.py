@@ -61,7 +61,7 @@ def test_history_opens_from_the_broker_with_charts_and_marks(past_tuner: Simulat
     ready(page)
     marks = page.locator("#history-marks")
     expect(marks).to_contain_text("fail-over")
-    expect(marks).to_contain_text("order of a person")
+    expect(marks).to_contain_text("order of an operator")
     expect(marks).to_contain_text("host-b:2 became active")
     leader = page.locator("#history-leader")
     expect(leader).to_have_attribute("aria-label", re.compile(r"leader side: replication .* throttle .* ceiling"))

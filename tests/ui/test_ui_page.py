@@ -199,7 +199,7 @@ def test_page_shows_eta_or_never(open_tuner: SimulatedTuner, open_page: OpenPage
     expect(page.locator("#moves")).not_to_contain_text("ends in")
     expect(page.locator("#now")).not_to_contain_text("never ends at the current limits")
     observe_again(open_tuner, moves={"steady_state_bytes_per_s": 1e9})
-    expect(page.locator("#now")).to_contain_text("The move never ends at the current limits: the maximum rate of")
+    expect(page.locator("#now")).to_contain_text("The move never ends at the current limits: the ceiling of")
     expect(page.locator("#now")).to_contain_text(re.compile(r"steady-state replication on\s+broker 1 \(leader\)"))
     expect(page.locator("#now").get_by_role("link", name="ThrottleInfeasible").first).to_be_visible()
     expect(page.locator("#now .pills")).to_contain_text("infeasible")
@@ -227,16 +227,16 @@ def test_chart_shows_minimum_and_distant_ceiling(open_tuner: SimulatedTuner, ope
     card = page.locator(".side", has=chart)
     edge = "getComputedStyle(document.querySelector('#chart-3-follower'), '::after').content"
     expect(page.get_by_role("list", name="Lines of the charts")).to_contain_text("minimum rate")
-    described = r"steady-state replication [\d.]+ MB/s, minimum rate [\d.]+ MB/s, maximum rate {}B/s{}$"
+    described = r"steady-state replication [\d.]+ MB/s, minimum rate [\d.]+ MB/s, ceiling {}B/s{}$"
     expect(chart).to_have_attribute("aria-label", re.compile(described.format(r"1\.00 G", ", above the chart")))
-    assert "maximum rate 1.00 GB/s" in page.evaluate(edge)
-    expect(card).to_contain_text(re.compile(r" W [\d.]+ MB/s, minimum rate [\d.]+ MB/s, maximum rate 1\.00 GB/s"))
+    assert "ceiling 1.00 GB/s" in page.evaluate(edge)
+    expect(card).to_contain_text(re.compile(r" W [\d.]+ MB/s, minimum rate [\d.]+ MB/s, ceiling 1\.00 GB/s"))
     # Near enough to be drawn.
     open_tuner.board.limits = replace(open_tuner.board.limits, rate_bytes_per_s_max=300e6)
     observe_again(open_tuner)
     expect(chart).to_have_attribute("aria-label", re.compile(described.format("300 M", "")))
     assert page.evaluate(edge) == '""'
-    expect(card).to_contain_text("maximum rate 300 MB/s")
+    expect(card).to_contain_text("ceiling 300 MB/s")
 
 
 def test_rates_in_charts_equal_those_of_the_server(open_tuner: SimulatedTuner, open_page: OpenPage) -> None:
@@ -262,7 +262,7 @@ def test_lowered_ceiling_is_drawn_from_the_time_of_change(open_tuner: SimulatedT
     assert drawn == [60, 60, 40]
     open_tuner.board.limits = replace(limits, rate_bytes_per_s_max=30e6)
     open_tuner.advance(5)  # What comes now does not change what was.
-    expect(page.locator("#chart-3-follower")).to_have_attribute("aria-label", re.compile(r"maximum rate 30\.0 MB/s$"))
+    expect(page.locator("#chart-3-follower")).to_have_attribute("aria-label", re.compile(r"ceiling 30\.0 MB/s$"))
     assert page.evaluate("charts.data('chart-3-follower').at(-1).slice(-4)") == [60, 60, 40, 30]
 
 

@@ -51,7 +51,7 @@ def test_finished_plan_opens_from_the_view_with_its_timeline(
     page.get_by_role("link", name=PLAN).click()
     expect(page).to_have_url(re.compile(f"/plans/{PLAN}$"))
     plan = page.locator("#plan")
-    expect(plan).to_contain_text("20 min: the plan took 150 % of it")
+    expect(plan).to_contain_text("20 min: the plan took 150 % of this time")
     expect(plan.locator("polyline")).to_be_attached()
     expect(plan.locator("li")).to_have_count(50)
     expect(plan).to_contain_text("The newest 50 of 242 events.")

@@ -122,7 +122,7 @@ def test_page_answers_who_holds_up_the_controller(open_tuner: SimulatedTuner, op
             round(open_tuner.now_s() * 1000) + seconds * 1000,
         )
     page = open_page(open_tuner, "/controller").page
-    expect(page.locator("#controller")).to_contain_text('Most come from user "alice"')
+    expect(page.locator("#controller")).to_contain_text('Most of these creations and deletions come from user "alice"')
     expect(page.locator("#controller")).to_contain_text("This command limits the tenant to")
     page.get_by_role("link", name="Now", exact=True).click()
-    expect(page.locator("#attention")).to_contain_text('Most come from user "alice"')
+    expect(page.locator("#attention")).to_contain_text('Most of these creations and deletions come from user "alice"')

@@ -57,7 +57,8 @@ def _move_concerns(status: Mapping[str, Any]) -> Iterator[Concern]:
     if infeasible := status["infeasible"]:
         broker = infeasible[0]["broker"]
         yield Concern(
-            f"A move never ends at the current limits, because of {brokers_text(sorted({row['broker'] for row in infeasible}))}.",
+            "At the current limits a move never ends, because of the throttles of "
+            f"{brokers_text(sorted({row['broker'] for row in infeasible}))}.",
             f"/brokers?find={broker}",
         )
 

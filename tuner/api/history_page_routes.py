@@ -23,7 +23,7 @@ _KINDS = {
     MarkKind.FAIL_OVER: "fail-over",
     MarkKind.RESTART: "restart of the tuner",
     MarkKind.SETTINGS: "other settings",
-    MarkKind.ORDER: "order of a person",
+    MarkKind.ORDER: "order of an operator",
     MarkKind.EXTERNAL_CHANGE: "change of another tool",
     MarkKind.DECISION: "decision",
 }

@@ -182,7 +182,7 @@ def _objective_text(snapshot: StatusSnapshot, store: StatusStore) -> str:
             f"`tuner.objective.latency_ms`{by_rule}."
         )
     text = (
-        f"produce latency (p99) at most {objective.tolerance:.0%} above that without copies, mode {objective.mode.value}; "
+        f"produce latency (p99) at most {objective.tolerance:.0%} above the latency without copies, mode {objective.mode.value}; "
         f"source: `tuner.objective.tolerance`{by_rule}."
     )
     limits = snapshot.latency_limits

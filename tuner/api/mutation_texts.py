@@ -11,7 +11,7 @@ _SOURCES = {
     MutationSource.PARTITION_COUNT: "changes of the number of partitions from one sample to the next",
     MutationSource.TOPIC_COUNT: "changes of the number of topics from one sample to the next",
     MutationSource.REQUEST_COUNT: "answered requests of the last half minute, refused ones included",
-    MutationSource.QUOTA_ACCOUNTS: "Kafka's own accounts of all tenants, a mean of 30 to 60 s",
+    MutationSource.QUOTA_ACCOUNTS: "Kafka's measurements of all tenants together, a mean over 30 to 60 s",
 }
 _BOUNDS = {
     Bound.EXACT: "",
@@ -74,9 +74,10 @@ def blame_sentence(mutations: Mapping[str, Any]) -> str:
 def old_client_sentences(mutations: Mapping[str, Any]) -> list[str]:
     """Returns a sentence for each kind of request that old clients send."""
     return [
-        f"Old clients send {100 * request['old_ratio']:.0f} % of the requests {request['request']}, in a version before "
-        f"{request['refused_from_version']}. A mutation quota cannot refuse them: Kafka accepts them and delays the client's next "
-        "request."
+        f"Clients without support for KIP-599 send {100 * request['old_ratio']:.0f} % of the requests "
+        f"{request['request']}, in a version before "
+        f"{request['refused_from_version']}. A mutation quota does not refuse these requests: Kafka accepts each of them, "
+        "and delays the client's next request."
         for request in mutations["requests"]
         if request["old_ratio"]
     ]

@@ -16,7 +16,7 @@ NO_ACCOUNTS = (
     "Kafka counts the partitions of each tenant only after a mutation quota has been set, and none is set. `rheostat quotas "
     "measure` lets Kafka count for a while, and limits no tenant."
 )
-SCATTERED = "No three tenants cause half of the mutations."
+SCATTERED = "Even the three busiest tenants together cause less than half of the mutations."
 
 
 def mutations_json(snapshot: MutationSnapshot | None) -> dict[str, Any]:
@@ -57,7 +57,7 @@ def storm_text(storm: Storm) -> str:
     if not storm.tenants:
         return text
     names = " and ".join(tenant_name(tenant) for tenant in storm.tenants)
-    return f"{text} Most come from {names}."
+    return f"{text} Most of these creations and deletions come from {names}."
 
 
 def tenant_name(tenant: TenantRate) -> str:

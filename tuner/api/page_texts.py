@@ -76,7 +76,9 @@ def mode_line(status: Mapping[str, Any], *, is_standby: bool, closed_loop: bool)
         if objective["latency_ms"] is not None:
             goal = f"within {objective['latency_ms']:g} ms"
         else:
-            goal = f"at most {objective['tolerance']:.0%} above that without a move (5 ms are always allowed)"
+            goal = (
+                f"at most {objective['tolerance']:.0%} above the latency without a move (5 ms more are always allowed)"
+            )
         text = f"The tuner adjusts throttles every second, up to {rate_max}, to keep the produce latency {goal}."
         return ModeLine("Steering", text, is_limited=False)
     text = (

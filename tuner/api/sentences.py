@@ -222,7 +222,7 @@ def unthrottled_moves_warning(live: LiveCluster, limits: ThrottleLimits) -> list
     moves = "1 partition moves" if unthrottled == 1 else f"{unthrottled} partitions move"
     why = "tuner.unthrottled_moves is leave" if limits.closed_loop else "tuner.objective is off"
     return [
-        f"{moves} without a throttle, so the maximum rate of {rate_text(limits.rate_bytes_per_s_max)} does not apply: "
+        f"{moves} without a throttle, so the ceiling of {rate_text(limits.rate_bytes_per_s_max)} does not apply: "
         f"{why}, and the tuner throttles its own plans only. Set a throttle with the tool that started the move."
     ]
 

@@ -130,7 +130,9 @@ def _decide(
             part = "" if found.is_broker_cordoned else "; another tool has lifted a part of this cordon"
             return owned, HoldCordon(broker, CordonReason.IN_PLACE, f"{name}: cordoned for plan {owned.plan}{part}")
         if _is_active(plan) and not _is_cancelled(plan):
-            text = f"{name}: another tool has lifted the cordon of plan {owned.plan}, which is not set again"
+            text = (
+                f"{name}: another tool has lifted the cordon of plan {owned.plan}, and rheostat does not set it again"
+            )
             return owned, HoldCordon(broker, CordonReason.LIFTED_EXTERNALLY, text)
     if wanted is None:
         return _await_late_write(broker, unwritten, view.now_ms)

@@ -13,43 +13,51 @@ _LEAVES = "leaves the number alone"
 CRUISE_CONTROL_REASON_TEXTS: Mapping[CruiseControlReason, ReasonText] = MappingProxyType(
     {
         CruiseControlReason.NO_ANSWER: ReasonText(
-            cause="no valid answer came from Cruise Control",
-            effect="changes nothing, and asks again; throttles do not depend on it",
+            cause="the tuner got no valid answer from Cruise Control",
+            effect="changes nothing, and asks again; throttles do not depend on this answer",
             advice="the decision names the cause; check `tuner.cruise_control.url`",
         ),
         CruiseControlReason.NO_EXECUTION: ReasonText(
-            cause="no replicas are moved between brokers by Cruise Control", effect="changes nothing"
+            cause="at present Cruise Control moves no replicas between brokers", effect="changes nothing"
         ),
         CruiseControlReason.PAUSED: ReasonText(
             cause="an operator paused the tuner", effect=_LEAVES, advice="end the pause with `rheostat resume`"
         ),
         CruiseControlReason.ADJUSTED_BY_TOOL: ReasonText(
-            cause="another tool, an operator or the adjuster of Cruise Control has changed the number",
+            cause="another tool, an operator or the concurrency adjuster of Cruise Control has changed the number",
             effect="leaves the number alone for `tuner.external_change_hold_s`",
-            advice="turn off `concurrency.adjuster.inter.broker.replica.enabled` in Cruise Control, or use `concurrency: watch`",
+            advice=(
+                "turn off `concurrency.adjuster.inter.broker.replica.enabled` in Cruise Control, or set "
+                "`tuner.cruise_control.concurrency: watch`"
+            ),
         ),
         CruiseControlReason.NO_THROTTLE: ReasonText(
             cause="no throttle limits the moves of Cruise Control",
             effect=_LEAVES,
-            advice="set `tuner.unthrottled_moves: throttle`",
+            advice="set `tuner.unthrottled_moves: throttle`, so that the tuner throttles these moves",
         ),
         CruiseControlReason.FITS_THROTTLE: ReasonText(
-            cause="the number fits the lowest throttle of the move", effect="changes nothing"
+            cause="the number is right for the lowest throttle of the moves", effect="leaves the number alone"
         ),
         CruiseControlReason.WATCHED: ReasonText(
-            cause="another number would fit the throttle, and `tuner.cruise_control.concurrency` is `watch`",
+            cause=(
+                "another number would be right for the lowest throttle of the moves, and `tuner.cruise_control.concurrency` "
+                "is `watch`"
+            ),
             effect="reports the number, and does not set it",
-            advice="set `concurrency: act` if the tuner should set the number",
+            advice="set `tuner.cruise_control.concurrency: act` if the tuner should set the number",
         ),
         CruiseControlReason.VETOED: ReasonText(
-            cause="a check of `tuner.vetoes` vetoes", effect="does not raise the number"
+            cause="a higher number would be right, but a check of `tuner.vetoes` vetoes",
+            effect="does not raise the number until the veto ends",
         ),
         CruiseControlReason.RAISED_RECENTLY: ReasonText(
-            cause="the tuner raised the number less than a minute ago", effect="waits with the next raise"
+            cause="a higher number would be right, but the tuner raised the number less than a minute ago",
+            effect="raises the number when the minute has passed",
         ),
         CruiseControlReason.FOLLOWS_THROTTLE: ReasonText(
-            cause="another number fits the lowest throttle of the move",
-            effect="sets the number for the execution in progress; Cruise Control forgets it at the end",
+            cause="another number is right for the lowest throttle of the moves",
+            effect="sets this number for the execution in progress; Cruise Control forgets it when the execution ends",
         ),
     }
 )

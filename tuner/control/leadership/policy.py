@@ -115,7 +115,9 @@ def decide_election(
     count = view.survey.displaced_count
     if count == 0:
         return memory, HoldElection(
-            None, reason.LEADERS_IN_PLACE, "each partition has its preferred leader, or none in sync"
+            None,
+            reason.LEADERS_IN_PLACE,
+            "each partition has its preferred leader, or its preferred replica is not in sync",
         )
     if view.electing:
         return memory, HoldElection(None, reason.KAFKA_ELECTS, _kafka_elects_text(view.electing, count))

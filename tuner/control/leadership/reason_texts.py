@@ -13,51 +13,63 @@ _ELECTS_NONE = "elects no leader"
 LEADERSHIP_REASON_TEXTS: Mapping[LeadershipReason, ReasonText] = MappingProxyType(
     {
         LeadershipReason.PARTITIONS_UNREADABLE: ReasonText(
-            cause="the partitions or the settings of the brokers cannot be read",
+            cause="the tuner cannot read the partitions or the settings of the brokers",
             effect=_ELECTS_NONE,
             advice="grant Describe on topics and DescribeConfigs on the cluster; `rheostat doctor` names the missing right",
         ),
         LeadershipReason.LEADERS_IN_PLACE: ReasonText(
-            cause="each partition is led by its preferred replica, or that replica is not in sync", effect=_ELECTS_NONE
+            cause="each partition has its preferred leader, or its preferred replica is not in sync",
+            effect=_ELECTS_NONE,
         ),
         LeadershipReason.KAFKA_ELECTS: ReasonText(
-            cause="preferred leaders are elected by Kafka itself (`auto.leader.rebalance.enable` is true)",
+            cause="the controller elects preferred leaders itself (`auto.leader.rebalance.enable` is true)",
             effect=_ELECTS_NONE,
-            advice="set `auto.leader.rebalance.enable` to false on brokers and controllers if rheostat should elect them",
+            advice=(
+                "set `auto.leader.rebalance.enable` to false on brokers and controllers if rheostat should elect preferred "
+                "leaders"
+            ),
         ),
         LeadershipReason.PAUSED: ReasonText(
             cause="an operator paused the tuner", effect=_ELECTS_NONE, advice="end the pause with `rheostat resume`"
         ),
         LeadershipReason.CATCHES_UP: ReasonText(
-            cause="replicas of the broker are not in sync yet", effect="waits until all of them are"
+            cause="replicas of the broker are not in sync yet",
+            effect="waits until all replicas of the broker are in sync",
         ),
         LeadershipReason.JUST_CAUGHT_UP: ReasonText(
-            cause="the broker has caught up less than a minute ago", effect="waits for the rest of the minute"
+            cause="all replicas of the broker have been in sync for less than a minute",
+            effect="waits until the minute has passed",
         ),
         LeadershipReason.LOAD_NOT_MEASURED: ReasonText(
-            cause="the broker has no fresh signal, or its produce latency is not reported",
+            cause="the broker has no fresh signal, or does not report its produce latency",
             effect=_ELECTS_NONE,
-            advice="check that the collector and the stream run; `rheostat signals` shows what is missing",
+            advice=(
+                "check that the collector and the stream run; `rheostat signals` shows which measurements are missing"
+            ),
         ),
         LeadershipReason.SETTLING: ReasonText(
-            cause="the effect of the last group is not measured yet", effect="waits for a signal from 30 s after it"
+            cause="the tuner has elected a group of leaders, and the effect on the broker is not measured yet",
+            effect="waits for a signal that was measured at least 30 s after the election",
         ),
         LeadershipReason.CLIENTS_WAIT: ReasonText(
-            cause="the produce latency of the broker is above 60 % of its limit", effect="waits until it is lower"
+            cause="the produce latency of the broker is above 60 % of the objective",
+            effect="waits until the latency is lower",
         ),
         LeadershipReason.HANDLERS_BUSY: ReasonText(
             cause="the request handlers of the broker are idle for less than 30 % of the time",
-            effect="waits until they are idle again",
+            effect="waits until the request handlers are idle for 30 % of the time",
         ),
-        LeadershipReason.VETOED: ReasonText(cause="a check of `tuner.vetoes` vetoes", effect=_ELECTS_NONE),
+        LeadershipReason.VETOED: ReasonText(
+            cause="a check of `tuner.vetoes` vetoes", effect="elects no leader until the veto ends"
+        ),
         LeadershipReason.WATCHED: ReasonText(
-            cause="the broker could get leaders back, and `tuner.leadership` is `watch`",
-            effect="reports the group, and elects no leader",
+            cause="the broker could lead its partitions again, and `tuner.leadership` is `watch`",
+            effect="elects no leader, and reports the group of partitions that it would elect leaders for",
             advice="set `tuner.leadership: act` if the tuner should elect preferred leaders",
         ),
         LeadershipReason.CAUGHT_UP: ReasonText(
-            cause="the broker has caught up, and its clients do not wait",
-            effect="elects the preferred leaders of a tenth of its partitions, at most 500 at a time",
+            cause="the broker has caught up, and its produce latency is low enough",
+            effect="elects the preferred leaders of a group of its partitions: a tenth of them, at most 500",
         ),
     }
 )

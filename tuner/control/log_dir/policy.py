@@ -171,8 +171,8 @@ def _relinquish(case: _Case, owned: OwnedRate, memory: LogDirMemory) -> tuple[Lo
     hold_s, current = case.policy.external_change_hold_s, case.found.rate_on_broker
     now = "no limit is set" if current is None else f"{rate_text(current)} is set"
     text = (
-        f"{log_dir_name(case.broker)}: rheostat had set {rate_text(owned.setpoint_bytes_per_s)}, now {now}. An operator or another "
-        f"tool changed it, so it is left alone for {hold_s / 60:.0f} min"
+        f"{log_dir_name(case.broker)}: rheostat had set {rate_text(owned.setpoint_bytes_per_s)}, now {now}. An operator "
+        f"or another tool changed it, so rheostat leaves it alone for {hold_s / 60:.0f} min"
     )
     decision = RelinquishLogDirRate(
         case.broker, owned.setpoint_bytes_per_s, current, LogDirReason.EXTERNAL_CHANGE, text
@@ -195,7 +195,7 @@ def _steer(case: _Case, memory: LogDirMemory) -> tuple[LogDirMemory, LogDirDecis
         )
     if (until_ms := memory.externally_owned_until_ms.get(case.broker)) is not None:
         minutes = (until_ms - now_ms) / 60_000
-        why = f"an operator or another tool set it; left alone for another {minutes:.0f} min"
+        why = f"an operator or another tool set this rate; the tuner leaves it alone for another {minutes:.0f} min"
         return memory, case.hold(LogDirReason.EXTERNALLY_OWNED, why)
     if case.rate is not None and case.owned is None and not policy.adopts_existing:
         return memory, case.hold(LogDirReason.PRESERVED, f"{rate_text(case.rate)} was set before and is preserved")
@@ -230,13 +230,13 @@ def _apply_law(case: _Case, law: LogDirLaw, signal: BrokerSignal, ratio: float) 
     if bounds.max_bytes_per_s <= case.progress.written_bytes_per_s:
         reason = LogDirReason.INFEASIBLE
     why = {
-        LogDirReason.CLIENTS_WELL: f"{clients}, and the copies use their rate",
+        LogDirReason.CLIENTS_WELL: f"{clients}, and the copies use the limit",
         LogDirReason.CLIENTS_WAIT: clients,
         LogDirReason.HANDLERS_BUSY: f"the request handlers are idle only {signal.request_handler_idle_ratio or 0:.0%} of the "
         "time",
         LogDirReason.NEAR_OBJECTIVE: f"{clients}, or the request handlers are busy: the limit is not raised",
         LogDirReason.NOT_THROTTLE_LIMITED: "something else limits the copies, such as a disk",
-        LogDirReason.SETTLING: "the last change is not measured yet",
+        LogDirReason.SETTLING: "the effect of the last change is not measured yet",
         LogDirReason.AT_CEILING: f"at the ceiling of {rate_text(bounds.max_bytes_per_s)} (tuner.rate_bytes_per_s_max)",
         LogDirReason.AT_MINIMUM: f"at the minimum of {rate_text(bounds.min_bytes_per_s)}; {clients}",
         LogDirReason.INFEASIBLE: (

@@ -30,12 +30,15 @@ CYCLE_REASONS: Mapping[QuotaReason, ReasonText] = MappingProxyType(
         ),
         QuotaReason.CONTROLLER_STALE: ReasonText(
             cause="the newest signal of the controller is too old",
-            effect="raises no quota; after a minute lowers the total rate of all tenants step by step",
+            effect="raises no quota; after a minute it lowers the total rate step by step",
             advice=_CHECK_CONTROLLER_METRICS,
         ),
         QuotaReason.PRESSURE_NOT_MEASURED: ReasonText(
-            cause="the controller does not report a measure of the objective, or the number of partitions",
-            effect="raises no quota; if all measures of the objective are missing, changes no quota",
+            cause=(
+                "the controller does not report a measure that the objective limits, or does not report the number of "
+                "partitions"
+            ),
+            effect="raises no quota; if the controller reports no measure of the objective, changes no quota",
             advice=(
                 "make the collector report the measure that the decision names, or remove the measure from "
                 "`tuner.mutation_quota.objective`"
@@ -47,27 +50,26 @@ CYCLE_REASONS: Mapping[QuotaReason, ReasonText] = MappingProxyType(
             advice="end the pause with `rheostat resume`",
         ),
         QuotaReason.PARTITIONS_NEAR_LIMIT: ReasonText(
-            cause="the cluster is near its configured limit of partitions or replicas",
+            cause="the cluster is near its limit of partitions or replicas (section `limits` of the settings)",
             effect=(
-                "lowers the total rate of all tenants below the controller's capacity, but not below the guaranteed "
-                "rates"
+                "lowers the total rate below what the controller could handle, but not below the sum of the guaranteed rates"
             ),
             advice=(
-                "delete unused topics, or raise the limit; exempt the tenants that delete topics, because quotas "
-                "limit deletions too"
+                "delete unused topics, or raise the limit; exempt the tenants that delete topics, because a mutation quota "
+                "limits deletions too"
             ),
         ),
         QuotaReason.GUARANTEES_CUT: ReasonText(
-            cause="the guaranteed rates of all tenants add up to more than the total rate",
-            effect="cuts all guaranteed rates by the same factor",
+            cause="the guaranteed rates of all tenants (`rate_per_s_min`) add up to more than the total rate",
+            effect="reduces all guaranteed rates by the same factor",
             advice=(
-                "lower `rate_per_s_min` of some tenants, or permit a higher load of the controller in "
+                "lower `rate_per_s_min` of some tenants, or allow a higher load of the controller in "
                 "`tuner.mutation_quota.objective`"
             ),
         ),
         QuotaReason.METERING_ENABLED: ReasonText(
-            cause="no quota exists, and Kafka counts mutations only for tenants that have a quota",
-            effect="sets a quota that is too high to limit a client, so that Kafka counts the mutations",
+            cause="no mutation quota exists, and Kafka measures mutations only for tenants that have a quota",
+            effect="sets a quota that is too high to limit a client, so that Kafka measures the mutations",
         ),
     }
 )
@@ -76,15 +78,15 @@ CYCLE_REASONS: Mapping[QuotaReason, ReasonText] = MappingProxyType(
 TOTAL_REASONS: Mapping[QuotaReason, ReasonText] = MappingProxyType(
     {
         QuotaReason.INITIAL: ReasonText(
-            cause="this is the first total rate",
-            effect="sets the total rate",
+            cause="the tuner has just begun to control mutation quotas",
+            effect="sets the first total rate",
         ),
         QuotaReason.WITHIN_OBJECTIVE: ReasonText(
-            cause="the controller meets its objective, but has little headroom",
+            cause="the controller meets its objective, but is too near the objective for a higher total rate",
             effect=_KEEPS_TOTAL,
         ),
         QuotaReason.NOT_BINDING: ReasonText(
-            cause="no quota limits a tenant, so a higher total rate would have no effect",
+            cause="no tenant uses up its quota, so a higher total rate would have no effect",
             effect=_KEEPS_TOTAL,
         ),
         QuotaReason.SETTLING: ReasonText(
@@ -93,29 +95,29 @@ TOTAL_REASONS: Mapping[QuotaReason, ReasonText] = MappingProxyType(
         ),
         QuotaReason.AT_CAP: ReasonText(
             cause=(
-                "the total rate is at its cap: with a higher rate, tenants that spend their token buckets at the same time could "
-                "keep the controller busy for longer than `burst_ms_max`"
+                "the total rate is at its cap; above the cap, tenants that use up their token buckets at the same moment "
+                "could keep the controller busy for longer than `burst_ms_max`"
             ),
             effect=_KEEPS_TOTAL,
-            advice="raise `burst_ms_max` only if the controller may be busy for longer",
+            advice="raise `burst_ms_max` if the controller may be busy for longer",
         ),
         QuotaReason.OVER_CAP: ReasonText(
             cause=(
-                "tenants that spend their token buckets at the same time could keep the controller busy for longer than "
-                "`burst_ms_max`"
+                "the total rate is above its cap: tenants that use up their token buckets at the same moment could keep the "
+                "controller busy for longer than `burst_ms_max`"
             ),
             effect="lowers the total rate to the highest rate that `burst_ms_max` permits",
         ),
         QuotaReason.NEAR_KNOWN_LIMIT: ReasonText(
-            cause="at a slightly higher total rate, the controller has exceeded its objective before",
-            effect="keeps the total rate, and tries higher total rates again within half an hour",
+            cause="at a slightly higher total rate the controller exceeded its objective before",
+            effect="keeps the total rate, and tries a higher total rate within half an hour",
         ),
         QuotaReason.HEADROOM_AVAILABLE: ReasonText(
-            cause="a quota limits a tenant, and the controller has headroom",
+            cause="a tenant uses up its quota, and the controller is well below its objective",
             effect="raises the total rate",
         ),
         QuotaReason.FALLING_BEHIND: ReasonText(
-            cause="the delay with which brokers apply metadata grows, and would soon exceed the objective",
+            cause="brokers apply metadata later and later, and would soon exceed the objective for this delay",
             effect=_LOWERS_TOTAL_A_LITTLE,
         ),
         QuotaReason.NEAR_OBJECTIVE: ReasonText(
@@ -129,11 +131,12 @@ TOTAL_REASONS: Mapping[QuotaReason, ReasonText] = MappingProxyType(
         ),
         QuotaReason.AT_MINIMUM: ReasonText(
             cause=(
-                "the controller exceeds its objective or nearly does, but a further cut of the total rate would not "
-                "help"
+                "the controller exceeds its objective or nearly exceeds it, but the total rate is already at its minimum"
             ),
-            effect="keeps the total rate at its minimum",
-            advice="look for a load that quotas do not limit; see ControllerUnderPressure in the runbook",
+            effect="keeps the total rate at its minimum, because a further reduction would not help",
+            advice=(
+                "look for a load of the controller that quotas do not limit; see ControllerUnderPressure in the runbook"
+            ),
         ),
         QuotaReason.HEARTBEAT_TIMEOUTS: ReasonText(
             cause="heartbeats of brokers time out at the controller",
@@ -147,55 +150,62 @@ TOTAL_REASONS: Mapping[QuotaReason, ReasonText] = MappingProxyType(
 TENANT_REASONS: Mapping[QuotaReason, ReasonText] = MappingProxyType(
     {
         QuotaReason.FAIR_SHARE: ReasonText(
-            cause="the tenant wants more than its share of the total rate; its weight sets this share",
-            effect="sets the tenant's quota to this share",
+            cause="the tenant needs more than its share of the total rate, which follows from its weight",
+            effect="sets the tenant's quota to its share",
             advice="nothing, or raise the tenant's `weight`",
         ),
         QuotaReason.DEMAND_MET: ReasonText(
             cause="the tenant needs less than its share of the total rate",
-            effect="sets the tenant's quota to its measured rate plus a quarter",
+            effect="sets the tenant's quota to its measured rate plus 25 %",
         ),
         QuotaReason.STANDING_SHARE: ReasonText(
-            cause="the tenant creates and deletes no or almost no topics",
-            effect="gives the tenant a small quota (a standing share), so that it can start without waiting",
+            cause="the tenant creates and deletes almost no topics, or none",
+            effect="sets a small quota (the standing share), so that the tenant can start without waiting",
         ),
         QuotaReason.AT_GUARANTEED_RATE: ReasonText(
-            cause="the tenant's guaranteed rate is higher than the share that its weight gives",
+            cause="the tenant's guaranteed rate is higher than the share that follows from its weight",
             effect="sets the tenant's quota to the guaranteed rate",
             advice="raise `rate_per_s_min` if the tenant still waits for its quota",
         ),
         QuotaReason.DEFAULT_SHARE: ReasonText(
-            cause="this is the `<default>` quota, which applies to tenants that are not known yet",
+            cause="this quota is the `<default>` quota, which applies to tenants without a quota of their own",
             effect="sets the `<default>` quota to the standing share of a new tenant",
         ),
         QuotaReason.EXEMPT: ReasonText(
             cause="a rule of `tuner.mutation_quota.tenants` exempts the tenant",
             effect=(
-                "sets no quota; but if a `<default>` quota would limit the tenant, sets a quota that is too high to limit it"
+                "sets no quota for the tenant; if a `<default>` quota would limit the tenant, sets a quota that is too high "
+                "to limit it"
             ),
         ),
         QuotaReason.EXTERNALLY_OWNED: ReasonText(
-            cause="another tool or an operator set this quota less than `tuner.external_change_hold_s` ago",
+            cause="an operator or another tool set this quota less than `tuner.external_change_hold_s` ago",
             effect="leaves the quota alone",
-            advice="remove the quota with the other tool if rheostat should manage the tenant",
+            advice="if rheostat should manage the tenant, remove the quota with the tool that set it",
         ),
         QuotaReason.PRESERVED: ReasonText(
-            cause="the quota existed before rheostat, and `existing_quotas` is `preserve`",
+            cause="the quota was set before rheostat managed quotas, and `existing_quotas` is `preserve`",
             effect="leaves the quota alone",
             advice="set `existing_quotas: adopt` if rheostat should manage the quota",
         ),
         QuotaReason.WOULD_SHADOW_EXISTING: ReasonText(
-            cause="a quota of rheostat would have precedence over an existing quota of another tool, and disable it",
-            effect="sets no quota, and removes its earlier quota if there is one",
-            advice="set `tuner.mutation_quota.default_entity` to the kind of the existing quota, or to `none`",
+            cause=(
+                "a quota of rheostat would have precedence over an existing quota that another tool has set, so the existing "
+                "quota would have no effect"
+            ),
+            effect="sets no quota for the tenant, and removes a quota that it has set for the tenant before",
+            advice=(
+                "set `tuner.mutation_quota.default_entity` to the kind of the existing quota (user or client-id), or to "
+                "`none`"
+            ),
         ),
         QuotaReason.TOO_MANY_TENANTS: ReasonText(
             cause="more tenants are active than `tenants_max` permits",
-            effect="sets no quota for the tenants beyond that number, so that the `<default>` quota limits them",
-            advice="look for clients that generate a new client-id each time",
+            effect="sets no quota for the tenants above this number, so that the `<default>` quota limits them",
+            advice="look for clients that use a new client-id for each connection",
         ),
         QuotaReason.TENANT_GONE: ReasonText(
-            cause="the tenant was absent for an hour",
+            cause="the tenant has created and deleted no topics for an hour",
             effect=_RESTORES_QUOTA,
         ),
         QuotaReason.RELEASED: ReasonText(
@@ -204,12 +214,12 @@ TENANT_REASONS: Mapping[QuotaReason, ReasonText] = MappingProxyType(
             advice="end the release with `rheostat resume`",
         ),
         QuotaReason.EXTERNAL_CHANGE: ReasonText(
-            cause="another tool or an operator changed a quota that rheostat managed",
+            cause="an operator or another tool changed a quota that rheostat managed",
             effect="leaves the quota alone for `tuner.external_change_hold_s`",
             advice="nothing if you changed the quota; otherwise find the other tool",
         ),
         QuotaReason.NOT_CONFIGURED: ReasonText(
-            cause="the settings no longer tell rheostat to manage this quota",
+            cause="after a change of the settings rheostat no longer manages this quota",
             effect=_RESTORES_QUOTA,
         ),
     }

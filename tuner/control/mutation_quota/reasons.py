@@ -39,7 +39,7 @@ def explain_setpoint(status: TenantStatus, setpoint_per_s: float, reason: QuotaR
     rate = "backlogged" if status.state.backlogged else f"uses {status.state.rate_per_s:.2f}/s"
     guarantee = "the minimum of every tenant"
     if sharing.guarantees_cut:
-        guarantee = "guaranteed rates exceed the total, so all are reduced by the same factor"
+        guarantee = "the guaranteed rates exceed the total, so all of them are reduced by the same factor"
     elif status.rule.rate_per_s_min is not None:
         guarantee = f"its guaranteed rate of {status.rule.rate_per_s_min:g}/s"
     why = {
@@ -52,6 +52,6 @@ def explain_setpoint(status: TenantStatus, setpoint_per_s: float, reason: QuotaR
     if status.match is not None:
         # Operators count the rules from 1.
         others = ", ".join(str(index + 1) for index in status.match.also_matching)
-        precedence = f", before {others}" if others else ""
+        precedence = f", which precedes rule {others}" if others else ""
         rule = f" (rule {status.match.index + 1}{precedence})"
     return f"{status.tenant}: {current} → {setpoint_per_s:g}/s: {rate}; {why}{rule}"

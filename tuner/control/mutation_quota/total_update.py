@@ -188,16 +188,20 @@ def _is_comparable(
 
 _EXPLANATIONS = {
     QuotaReason.INITIAL: "the first total",
-    QuotaReason.WITHIN_OBJECTIVE: "near its objective, so unchanged",
-    QuotaReason.NOT_BINDING: "no tenant is limited, so unchanged",
+    QuotaReason.WITHIN_OBJECTIVE: "unchanged, because the controller is near its objective",
+    QuotaReason.NOT_BINDING: "unchanged, because no tenant uses up its quota",
     QuotaReason.SETTLING: "unchanged until the last change takes effect",
-    QuotaReason.AT_CAP: "unchanged: with a higher total, all buckets spent at the same time would overload the controller",
-    QuotaReason.OVER_CAP: "lowered, because all buckets spent at the same time would overload the controller",
+    QuotaReason.AT_CAP: (
+        "unchanged: with a higher total, tenants that use up their token buckets together would overload the controller"
+    ),
+    QuotaReason.OVER_CAP: "lowered, because tenants that use up their token buckets together would overload the controller",
     QuotaReason.NEAR_KNOWN_LIMIT: "unchanged, because a slightly higher total overloaded the controller before",
-    QuotaReason.HEADROOM_AVAILABLE: "raised, because a tenant is limited and the controller has headroom",
-    QuotaReason.FALLING_BEHIND: "lowered a little, because brokers would soon fall too far behind",
-    QuotaReason.NEAR_OBJECTIVE: "lowered a little, because the objective is likely to be exceeded soon",
-    QuotaReason.OVER_OBJECTIVE: "lowered, because the objective is exceeded",
-    QuotaReason.AT_MINIMUM: "at its minimum: the objective is exceeded or nearly exceeded, but a further cut would not help",
+    QuotaReason.HEADROOM_AVAILABLE: "raised, because a tenant uses up its quota and the controller has headroom",
+    QuotaReason.FALLING_BEHIND: "lowered a little, because brokers would soon apply metadata too late",
+    QuotaReason.NEAR_OBJECTIVE: "lowered a little, because the controller is likely to exceed its objective soon",
+    QuotaReason.OVER_OBJECTIVE: "lowered, because the controller exceeds its objective",
+    QuotaReason.AT_MINIMUM: (
+        "at its minimum: the controller exceeds its objective or nearly exceeds it, but a lower total would not help"
+    ),
     QuotaReason.HEARTBEAT_TIMEOUTS: "lowered by half, because heartbeats of brokers time out",
 }

@@ -47,12 +47,16 @@ def find_blockers(
         texts += _refusal_texts(plan, progress, refusals)
     if progress.externally_reassigned:
         names = name_partitions(progress.externally_reassigned)
-        texts.append(f"{names}: being reassigned by another tool; the plan waits until that has ended")
+        texts.append(f"{names}: another tool's reassignment is in progress; the plan waits until it has ended")
     if progress.stopped_externally:
         names = name_partitions(list(progress.stopped_externally))
-        texts.append(f"{names}: another tool stopped the step; left alone until `rheostat reassign resume {plan.id}`")
+        texts.append(
+            f"{names}: another tool stopped the step; the plan does not start it again until `rheostat reassign resume {plan.id}`"
+        )
     if progress.dropped:
-        texts.append(f"{name_partitions(list(progress.dropped))}: no longer part of the plan, as the partition is gone")
+        texts.append(
+            f"{name_partitions(list(progress.dropped))}: no longer part of the plan, because the partition no longer exists"
+        )
     texts += [held.text for held in schedule.impossible if (held.topic, held.partition) in progress.ready][:_NAMES_MAX]
     if schedule.held.get(HeldBy.PARTITION_LIMIT):
         brokers = _name_brokers(schedule.full_brokers)
@@ -84,7 +88,7 @@ def _no_rollback_advice(plan: Plan) -> str:
     """Returns advice for a plan that is being rolled back, because its original brokers may never return; else an empty text."""
     if plan.head.desired is not DesiredPlanState.CANCELLING or plan.head.no_rollback:
         return ""
-    return f"; `rheostat reassign cancel {plan.id} --no-rollback` ends the plan and puts nothing back"
+    return f"; `rheostat reassign cancel {plan.id} --no-rollback` ends the plan without a rollback"
 
 
 def _refusal_texts(plan: Plan, progress: PartitionProgress, refusals: Mapping[TopicPartition, str]) -> list[str]:
@@ -100,7 +104,7 @@ def _refusal_texts(plan: Plan, progress: PartitionProgress, refusals: Mapping[To
     for key in sorted(refusals.keys() & tried):
         by_cause.setdefault(refusals[key], []).append(key)
     return [
-        f"{name_partitions(keys[:1])}{' and others' if len(keys) > 1 else ''}: failed: {cause}; it is tried again"
+        f"{name_partitions(keys[:1])}{' and others' if len(keys) > 1 else ''}: failed: {cause}; the tuner tries again"
         for cause, keys in list(by_cause.items())[:_NAMES_MAX]
     ]
 

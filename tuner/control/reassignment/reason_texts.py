@@ -14,7 +14,7 @@ from tuner.core.reassignment_steps import StepOutcomeReason, StepReason
 
 _KEEPS = "keeps the number of partitions at a time"
 _HALVES = "halves the number of partitions at a time"
-_CHECK_SIGNALS = "check the collector and the stream: `rheostat signals` and SignalsStale in the runbook"
+_CHECK_SIGNALS = "check that the collector and the stream run; see `rheostat signals`, and SignalsStale in the runbook"
 _RAISE_CEILING = (
     "raise the ceiling of the throttle (`tuner.rate_bytes_per_s_max`) if clients leave bandwidth for a higher rate"
 )
@@ -22,13 +22,14 @@ _RAISE_CEILING = (
 CONCURRENCY_REASON_TEXTS: Mapping[ConcurrencyReason, ReasonText] = MappingProxyType(
     {
         ConcurrencyReason.INITIAL: ReasonText(
-            cause="the initial value of this side",
+            cause="the side has just begun to copy",
             effect=(
-                "starts with this number of partitions at a time, or with the lowest number of the other sides if that is lower"
+                "sets the initial number of partitions at a time, or the lowest number of the other sides if that number is "
+                "lower"
             ),
         ),
         ConcurrencyReason.LIMITS_CHANGED: ReasonText(
-            cause="the limits have changed, and the number of partitions at a time is outside the new limits",
+            cause="an operator changed the limits, and the number of partitions at a time is outside the new limits",
             effect="sets the number to the nearest value within the limits",
         ),
         ConcurrencyReason.UNDER_MIN_ISR: ReasonText(
@@ -37,18 +38,18 @@ CONCURRENCY_REASON_TEXTS: Mapping[ConcurrencyReason, ReasonText] = MappingProxyT
             advice="see UnderMinIsrDuringMove in the runbook",
         ),
         ConcurrencyReason.ISR_SHRINKS: ReasonText(
-            cause="replicas of partitions that this broker leads fall out of sync",
+            cause="replicas of partitions that this broker leads are falling out of sync",
             effect=_HALVES,
             advice="see RecoveryDuringMove in the runbook",
         ),
         ConcurrencyReason.CONTROLLER_BUSY: ReasonText(
             cause="the controller exceeds its objective",
             effect="halves the number of partitions at a time on every broker",
-            advice="see ControllerUnderPressure in the runbook if the excess lasts",
+            advice="if the excess lasts, see ControllerUnderPressure in the runbook",
         ),
         ConcurrencyReason.STALE_DECAY: ReasonText(
-            cause="this broker has sent no signals for more than a minute",
-            effect="lowers the number of partitions at a time one by one until signals arrive",
+            cause="the newest signal of this broker is more than a minute old",
+            effect="lowers the number of partitions at a time by one, again and again, until a new signal arrives",
             advice=_CHECK_SIGNALS,
         ),
         ConcurrencyReason.COOLDOWN: ReasonText(
@@ -61,30 +62,34 @@ CONCURRENCY_REASON_TEXTS: Mapping[ConcurrencyReason, ReasonText] = MappingProxyT
             advice=_CHECK_SIGNALS,
         ),
         ConcurrencyReason.CONTROLLER_NOT_MEASURED: ReasonText(
-            cause="the load of the controller is not measured, so no increase is permitted",
+            cause="the load of the controller is not measured, so the tuner must not raise the number",
             effect=_KEEPS,
             advice="check that the controllers report their metrics",
         ),
         ConcurrencyReason.NOT_THROTTLED: ReasonText(
             cause=(
-                "this side has no throttle, or the use of its throttle is not measured, so the effect of more partitions at a "
-                "time is not known"
+                "this side has no throttle, or the use of its throttle is not measured, so the tuner cannot tell whether more"
+                " partitions at a time would help"
             ),
             effect=_KEEPS,
-            advice="nothing if the plan is unthrottled; otherwise check that the broker reports its throttled bytes",
+            advice=(
+                "nothing if the plan runs with `--unthrottled`; otherwise check that the broker reports its throttled bytes"
+            ),
         ),
         ConcurrencyReason.QUOTA_FULL: ReasonText(
-            cause="the throttle of this side is full, so more partitions at a time would not be faster",
+            cause=(
+                "the copies already use the whole throttle of this side, so more partitions at a time would not be faster"
+            ),
             effect=_KEEPS,
             advice=_RAISE_CEILING,
         ),
         ConcurrencyReason.STEADY_STATE_FILLS: ReasonText(
-            cause="new writes to the moving partitions use most of the throttle of this side",
+            cause="new writes to the moving partitions use up most of the throttle of this side",
             effect=_KEEPS,
             advice=_RAISE_CEILING,
         ),
         ConcurrencyReason.SLOTS_NOT_USED: ReasonText(
-            cause="fewer partitions are copied through this side than are permitted",
+            cause="fewer partitions are being copied through this side than the number permits",
             effect=_KEEPS,
         ),
         ConcurrencyReason.NO_PARTITION_WAITS: ReasonText(
@@ -92,21 +97,21 @@ CONCURRENCY_REASON_TEXTS: Mapping[ConcurrencyReason, ReasonText] = MappingProxyT
             effect=_KEEPS,
         ),
         ConcurrencyReason.CONTROLLER_NEAR_LIMIT: ReasonText(
-            cause="the controller is near its objective",
+            cause="the load of the controller is near its objective",
             effect=_KEEPS,
         ),
         ConcurrencyReason.AT_MAXIMUM: ReasonText(
-            cause="the configured maximum of partitions at a time is reached",
+            cause="the number of partitions at a time is at its configured maximum",
             effect=_KEEPS,
             advice="raise the maximum with `rheostat reassign limits`",
         ),
         ConcurrencyReason.QUOTA_NOT_FULL: ReasonText(
-            cause="the throttle is not full",
+            cause="the copies do not use the whole throttle",
             effect="raises the number of partitions at a time",
         ),
         ConcurrencyReason.REQUESTS_FULL: ReasonText(
-            cause="the last request contained the highest permitted number of steps",
-            effect="raises the permitted number of steps in a request",
+            cause="the last request to the controller contained as many steps as permitted",
+            effect="raises the permitted number of steps per request",
         ),
     }
 )
@@ -115,15 +120,18 @@ STEP_REASON_TEXTS: Mapping[StepReason, ReasonText] = MappingProxyType(
     {
         StepReason.MIN_IN_SYNC: ReasonText(
             cause="the partition refuses writes, because too few of its replicas are in sync",
-            effect="adds as many replicas as min.insync.replicas requires, even above the limit of replicas per step",
+            effect=(
+                "adds as many replicas as `min.insync.replicas` requires, even if this number is above the limit of new "
+                "replicas per step"
+            ),
         ),
         StepReason.PREFERRED_LEADER: ReasonText(
             cause="the plan gives the partition another preferred leader",
-            effect="first adds the replica of the new leader, to relieve the current leader",
+            effect="adds the replica of the new leader first, to relieve the current leader",
         ),
         StepReason.REPLICAS: ReasonText(
             cause="the replicas of the partition differ from the plan's target",
-            effect="adds and removes as many replicas as the limit of replicas per step permits",
+            effect="adds and removes replicas, as many as the limit of new replicas per step permits",
         ),
     }
 )
@@ -131,29 +139,42 @@ STEP_REASON_TEXTS: Mapping[StepReason, ReasonText] = MappingProxyType(
 STEP_OUTCOME_REASON_TEXTS: Mapping[StepOutcomeReason, ReasonText] = MappingProxyType(
     {
         StepOutcomeReason.DONE: ReasonText(
-            cause="every partition of the plan has its target replicas, or was given up for a reason that the entry names",
+            cause=(
+                "every partition of the plan has its target replicas, or the plan gave the partition up for a reason that the"
+                " entry names"
+            ),
             effect="ends the plan",
         ),
         StepOutcomeReason.CANCELLED: ReasonText(
             cause="an operator cancelled the plan",
-            effect="stops the running steps, and ends the plan when its partitions are rolled back",
+            effect=(
+                "stops the steps in progress, returns their partitions to the original replicas, and then ends the plan"
+            ),
         ),
         StepOutcomeReason.CORDONED: ReasonText(
-            cause="a broker was cordoned while running steps add replicas on it",
-            effect="stops these steps; they start again once the cordon is lifted",
+            cause="a broker was cordoned while steps in progress add replicas on it",
+            effect="stops these steps; starts them again once the cordon is lifted",
             advice="lift the cordon, or cancel the plan",
         ),
         StepOutcomeReason.ENDED: ReasonText(
-            cause="steps have ended: the entry names the partitions that reached their target, were rolled back or were given up",
+            cause=(
+                "steps have ended; the entry names the partitions that reached their target, were rolled back or were given "
+                "up"
+            ),
             effect="requests the next steps of the plan",
         ),
         StepOutcomeReason.NOT_ACCEPTED: ReasonText(
-            cause="steps were refused by Kafka, or Kafka gave no answer about them",
+            cause="the controller refused steps, or gave no answer about them",
             effect="tries these steps again in later cycles",
-            advice="read the error in the entry; `rheostat reassign status` names the partitions that need you",
+            advice=(
+                "read the error in the entry; `rheostat reassign status` names the partitions that need an action of yours"
+            ),
         ),
         StepOutcomeReason.DEFERRED: ReasonText(
-            cause="steps wait: their throttle cannot be set yet, other steps come first, or another client moves the partition",
+            cause=(
+                "steps wait, because the tuner cannot set their throttle yet, because other steps come first, or because "
+                "another client is moving the partition"
+            ),
             effect="tries these steps again in the next cycle",
         ),
     }

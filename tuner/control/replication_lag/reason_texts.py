@@ -13,43 +13,55 @@ _EXPLAINS = "changes nothing"
 LAG_REASON_TEXTS: Mapping[LagReason, ReasonText] = MappingProxyType(
     {
         LagReason.RECOVERING: ReasonText(
-            cause="the replicas are out of sync and catch up: the lag falls, rheostat throttles the recovery, or the broker "
-            "returned less than a minute ago",
+            cause=(
+                "the replicas are catching up: their lag falls, or rheostat throttles their recovery, or the broker returned "
+                "less than a minute ago"
+            ),
             effect=_EXPLAINS,
-            advice="nothing; the lag ends with the recovery, and `rheostat status` shows what is left to copy",
+            advice=(
+                "nothing; the lag ends when the replicas are in sync, and `rheostat status` shows what is left to copy"
+            ),
         ),
         LagReason.THROTTLED: ReasonText(
-            cause="a throttle that rheostat has not set holds the lagging replicas back, and their partitions do not move",
+            cause=(
+                "a throttle that rheostat has not set limits the lagging replicas, although their partitions do not move"
+            ),
             effect=_EXPLAINS,
-            advice="if no move needs the throttle, remove it: `rheostat throttles` names the command",
+            advice="if no move needs the throttle, remove it with the command that `rheostat throttles` names",
         ),
         LagReason.HOT_PARTITION: ReasonText(
-            cause="one partition has nearly all of the lag of its fetcher thread, while other threads keep up",
+            cause="nearly all of the lag of a fetcher thread is the lag of one partition",
             effect=_EXPLAINS,
-            advice="give the topic more partitions, or spread its keys; other numbers of threads do not help",
+            advice=(
+                "give the topic more partitions, or spread the keys of its records more evenly; another number of fetcher "
+                "threads does not help"
+            ),
         ),
         LagReason.FETCHER_BOUND: ReasonText(
-            cause="busy partitions share one fetcher thread that is full, while other threads have room",
+            cause="several busy partitions share one fetcher thread, which is full, while other threads have room",
             effect=_EXPLAINS,
             advice="change `num.replica.fetchers` with `rheostat fetchers --apply`; see FetcherBottleneck in the runbook",
         ),
         LagReason.DESTINATION_BUSY: ReasonText(
-            cause="the request handlers or the network of the follower are busy",
+            cause="the request handlers of the lagging broker are busy, or its network link is nearly full",
             effect=_EXPLAINS,
             advice="reduce the load of this broker, or move partitions to other brokers",
         ),
         LagReason.SOURCE_BUSY: ReasonText(
-            cause="the request handlers or the network of the only leader that the broker lags behind are busy",
+            cause=(
+                "the broker lags behind one leader only, and the request handlers of this leader are busy, or its network "
+                "link is nearly full"
+            ),
             effect=_EXPLAINS,
             advice="reduce the load of the leader, or move leaders to other brokers",
         ),
         LagReason.FOLLOWER_SLOW: ReasonText(
-            cause="all fetcher threads of the broker lag, behind several leaders",
+            cause="all fetcher threads of the broker lag, and they lag behind several leaders",
             effect=_EXPLAINS,
             advice="check disks, network and garbage collection of this broker",
         ),
         LagReason.SOURCE_SLOW: ReasonText(
-            cause="all followers of one leader lag behind it, and only behind it",
+            cause="all followers of one leader lag behind this leader, and behind no other leader",
             effect=_EXPLAINS,
             advice="check disks, network and garbage collection of this leader",
         ),

@@ -34,7 +34,9 @@ def lag(signal: ReplicationSignal, sources: Sequence[int], worst: LaggingPartiti
 
 def recovering(is_throttled: bool) -> str:
     """Returns why the lag of a recovery needs no action."""
-    how = "rheostat throttles their recovery for the clients" if is_throttled else "they are out of sync and catch up"
+    how = (
+        "rheostat throttles their recovery to protect clients" if is_throttled else "they are out of sync and catch up"
+    )
     return f"{how}; the lag ends with the recovery, and `rheostat status` shows what is left to copy"
 
 
@@ -57,18 +59,22 @@ def fetcher_bound(
         f", while {with_room} other {'threads have' if with_room > 1 else 'thread has'} room" if with_room > 0 else ""
     )
     cure = (
-        f"{NUM_REPLICA_FETCHERS}={better} would separate them: run `rheostat fetchers --apply`"
+        f"{NUM_REPLICA_FETCHERS}={better} would separate these partitions: run `rheostat fetchers --apply`"
         if better is not None
-        else "run `rheostat fetchers` for the number of threads that separates them"
+        else "run `rheostat fetchers` for the number of threads that separates these partitions"
     )
     return f"one fetcher thread, {client_id(thread.fetcher, thread.source)}, {copies}{rate}{room}; {cure}"
 
 
 def hot_partition(thread: FetcherThreadLag, hot: LaggingPartition) -> str:
-    rate = f" ({rate_text(hot.write_bytes_per_s)} are written to it)" if hot.write_bytes_per_s is not None else ""
+    rate = (
+        f" ({rate_text(hot.write_bytes_per_s)} are written to this partition)"
+        if hot.write_bytes_per_s is not None
+        else ""
+    )
     return (
         f"{hot.topic}-{hot.partition}{rate} has nearly all of the lag of the thread {client_id(thread.fetcher, thread.source)}, "
-        "and a partition always has a single thread; give the topic more partitions, or write less to this one"
+        "and a partition always has a single thread; give the topic more partitions, or write less to this partition"
     )
 
 
@@ -81,12 +87,12 @@ def idle_handlers(idle_ratio: float) -> str:
 
 
 def full_link(verb: str, bytes_per_s: float, capacity_bytes_per_s: float) -> str:
-    return f"it {verb} {rate_text(bytes_per_s)}, of a network capacity of {rate_text(capacity_bytes_per_s)}"
+    return f"it {verb} {rate_text(bytes_per_s)}, and its network capacity is {rate_text(capacity_bytes_per_s)}"
 
 
 def follower_slow(broker: int, sources: Sequence[int]) -> str:
     return (
-        f"all its fetcher threads lag, from {formatting.brokers(sources, _NAMES_MAX)}, so broker {broker} itself is slow; check "
+        f"all its fetcher threads lag behind {formatting.brokers(sources, _NAMES_MAX)}, so broker {broker} itself is slow; check "
         "its disks, its network and its garbage collection"
     )
 

@@ -64,13 +64,15 @@ class DeadlineMiss:
             return f"{remaining} remain and never end at {rate}; finish_at {due}; {self._remedies()}"
         forecast = "" if self.eta_ratio == 1.0 else " as the forecast loads and limits change the rate"
         return (
-            f"{remaining} remain, at {rate}, so it ends in {span_text(self.ends_s)}{forecast}; "
+            f"{remaining} remain, at {rate}, so the move ends in {span_text(self.ends_s)}{forecast}; "
             f"finish_at {due}: {span_text(self.late_s)} late; {self._remedies()}"
         )
 
     def _remedies(self) -> str:
         rate = rate_for_time(self.load, self.left_s) if self.left_s > 0 else None
-        required = "no rate ends it in time" if rate is None else f"to end in time it needs {rate_text(rate)}"
+        required = (
+            "no rate ends the move in time" if rate is None else f"to end in time the move needs {rate_text(rate)}"
+        )
         later = "" if math.isinf(self.ends_s) else f", or set finish_at {span_text(self.late_s)} later or more"
         if self.rate_bytes_per_s >= _AT_CEILING * self.ceiling_bytes_per_s:
             limit = f"the ceiling is {rate_text(self.ceiling_bytes_per_s)}: raise tuner.rate_bytes_per_s_max"

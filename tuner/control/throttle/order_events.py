@@ -42,7 +42,7 @@ def list_order_events(before: Orders, after: Orders, recorded_ms: int, now_ms: i
         events.append(OrderEvent(f"rheostat resumes, by order of {by}: the pause of {before.pause.by} is over"))
     elif after.resumed_at_ms > before.resumed_at_ms:
         events.append(
-            OrderEvent(f"rheostat manages again the throttles that other tools had changed, by order of {by}")
+            OrderEvent(f"rheostat again manages the throttles that other tools had changed, by order of {by}")
         )
     if after.cleared is not None and after.cleared != before.cleared:
         events.append(OrderEvent(_cleared_text(after.cleared)))

@@ -79,7 +79,7 @@ def forget_cleared_rates(memory: Memory, sides: Iterable[BrokerSide], now_ms: in
     )
     text = (
         f"all {len(cleared)} rates of rheostat were removed at the same time, as kafka-reassign-partitions --verify and "
-        "--cancel remove the rates of all brokers. Moves that still run are throttled again. To let them run unthrottled, "
+        "--cancel do with the rates of all brokers. Moves that still run are throttled again. To let them run unthrottled, "
         "use `rheostat pause`"
     )
     return memory, [Hold(None, None, Reason.CLEARED_BY_TOOL, text)]
@@ -159,7 +159,7 @@ def relinquish_rate(
         return memory, Hold(*side, Reason.LATE_PREDECESSOR_WRITE, text)
     until_ms = now_ms + round(limits.external_change_hold_s * 1000)
     minutes = limits.external_change_hold_s / 60
-    text = f"{change}. An operator or another tool changed it, so it is left alone for {minutes:.0f} min"
+    text = f"{change}. An operator or another tool changed it, so rheostat leaves it alone for {minutes:.0f} min"
     decision = Relinquish(
         *side, owned.setpoint_bytes_per_s, current_bytes_per_s, until_ms, Reason.EXTERNAL_CHANGE, text
     )
@@ -194,8 +194,8 @@ def correct_late_writes(
         if setpoint < min_draining_bytes_per_s(load.steady_state_bytes_per_s, limits):
             continue
         text = (
-            f"{side_name(side)} {rate_text(setting.bytes_per_s)} → {rate_text(setpoint)}: the current rate is a late write of "
-            "the previous tuner, so the earlier one is set again"
+            f"{side_name(side)} {rate_text(setting.bytes_per_s)} → {rate_text(setpoint)}: the current rate comes from a "
+            "late write of the previous tuner, so the tuner sets the earlier rate again"
         )
         changes.append(SetRate(*side, setting.bytes_per_s, setpoint, Reason.LATE_PREDECESSOR_WRITE, text))
     return changes

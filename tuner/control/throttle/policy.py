@@ -256,7 +256,7 @@ def _report_leaderless_moves(live: LiveCluster, cache: CycleCache) -> list[Hold]
         return []
     names = [f"{move.topic}-{move.partition}" for move in live.moves if move.leader < 0]
     text = (
-        f"{join_names(names, 5)}: moving, but without a leader, so nothing can be copied: bring a broker of its in-sync replicas "
-        "back"
+        f"{join_names(names, 5)}: moving, but without a leader, so nothing can be copied: start a broker that has an "
+        "in-sync replica"
     )
     return [Hold(None, None, Reason.NO_LEADER, text)]

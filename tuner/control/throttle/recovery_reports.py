@@ -32,7 +32,7 @@ def _report_stuck(live: LiveCluster) -> list[Hold]:
         return []
     text = (
         f"replicas on {formatting.brokers(sorted(live.stuck_recoveries), _NAMES_MAX)} are out of sync and have received nothing "
-        "for ten minutes: no throttle holds them back any more. Look for a failed disk or a dead fetcher thread in the broker's "
+        "for ten minutes: they run without a throttle now. Look for a failed disk or a dead fetcher thread in the broker's "
         "log, and restart the broker"
     )
     return [Hold(None, None, Reason.RECOVERY_STUCK, text)]
@@ -85,9 +85,10 @@ def _describe_classes(live: LiveCluster, throttled: list[PartitionMove], memory:
         f"{len(throttled)} partitions may wait" + (f", {at_minimum} of them with a raised rate" if at_minimum else ""),
         f"{unmeasured} run without a throttle, because they have had no fresh signals for a minute: check that the agents of their "
         "brokers, the collector and the stream run",
-        f"{others} run without a throttle: they are the most urgent of their broker, lack little, or are on brokers with a rate "
+        f"{others} run without a throttle: they are the most urgent of their broker, have little left to copy, or are on "
+        "brokers with a rate "
         "that the tuner must not change",
-        f"{below} are below min.insync.replicas, and nothing holds them back",
+        f"{below} are below min.insync.replicas, and run without a throttle",
     ]
     counts: tuple[int, ...] = (len(throttled), unmeasured, others, below)
     if live.recoveries_left_out:

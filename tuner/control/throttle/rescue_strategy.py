@@ -45,7 +45,10 @@ def _hold_progressing(throttled: ThrottledSide, stall_limits: StallLimits) -> Ho
     destinations = case.view.measured_destinations(case.side)
     observed_s = min(case.memory.stalls[d].observed_s for d in destinations)
     if observed_s < stall_limits.observed_s_min:
-        text = f"judged after {stall_limits.observed_s_min:.0f} s at one rate, {observed_s:.0f} s observed so far"
+        text = (
+            f"the tuner judges the move after {stall_limits.observed_s_min:.0f} s at one rate; {observed_s:.0f} s have "
+            "passed so far"
+        )
         return case.hold(Reason.WATCHING, text)
     rate, remaining = rate_text(throttled.setting.bytes_per_s), size_text(throttled.load.remaining_bytes)
     return case.hold(Reason.PROGRESSING, f"progressing under {rate}: {remaining} remain")
@@ -87,7 +90,11 @@ def _explain_raise(throttled: ThrottledSide) -> tuple[Reason, str]:
         followers = ", in-sync followers included" if case.side[1] is Side.LEADER else ""
         return Reason.STALLED_BELOW_STEADY_STATE, (
             f"{stall}; {rate_text(current)} is not above the {rate_text(steady_state)} of steady-state replication{followers}, "
-            f"so it would never end; {remaining}"
+            f"so the move would never end; {remaining}"
         )
-    role = "this throttle limits it" if case.view.is_bound(case.side) else "so that this side does not limit it next"
+    role = (
+        "this throttle limits the move"
+        if case.view.is_bound(case.side)
+        else "so that this throttle does not limit the move next"
+    )
     return Reason.STALLED_THROTTLE_BOUND, f"{stall}; {role}; {demand}"

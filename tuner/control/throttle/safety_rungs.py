@@ -52,7 +52,8 @@ def _hold_if_externally_owned(case: SideCase) -> Decision | None:
         return None
     minutes = (until_ms - case.view.now_ms) / 60_000
     return case.hold(
-        Reason.EXTERNALLY_OWNED, f"an operator or another tool set it; left alone for another {minutes:.0f} min"
+        Reason.EXTERNALLY_OWNED,
+        f"an operator or another tool set this rate; the tuner leaves it alone for another {minutes:.0f} min",
     )
 
 
@@ -211,7 +212,7 @@ def _hold_if_destinations_down(case: SideCase) -> Decision | None:
     names = formatting.brokers(sorted(destinations))
     return case.hold(
         Reason.BROKER_DOWN,
-        f"nothing is copied onto {names}, because this destination is not alive: bring it back, or "
+        f"nothing is copied onto {names}, because this destination is down: bring it back, or "
         "cancel its part of the move",
     )
 
@@ -221,7 +222,9 @@ def _hold_if_destinations_unmeasured(case: SideCase) -> Decision | None:
     if case.view.measured_destinations(case.side):
         return None
     destination = (min(case.view.destinations_through(case.side)), Side.FOLLOWER)
-    return case.hold_if_unmeasured(destination) or case.hold(Reason.SIGNALS_MISSING, "no destination is measured")
+    return case.hold_if_unmeasured(destination) or case.hold(
+        Reason.SIGNALS_MISSING, "no destination of its moves is measured"
+    )
 
 
 SAFETY_RUNGS: tuple[Rung, ...] = (

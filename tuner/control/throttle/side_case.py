@@ -69,7 +69,7 @@ class SideCase:
         setting, owned = self.setting, self.owned
         if setting is None or owned is None or owned.setpoint_bytes_per_s > setting.bytes_per_s:
             return None
-        return self.hold(Reason.RATE_IS_CHANGING, "the rate goes down, in steps over the quota window")
+        return self.hold(Reason.RATE_IS_CHANGING, "the rate falls in steps over the quota window")
 
     def hold_if_unmeasured(self, required: BrokerSide) -> Hold | None:
         """Returns a hold of this side if the signals of the side ``required`` are old or missing; else None."""

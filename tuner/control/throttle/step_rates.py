@@ -69,7 +69,7 @@ def find_steps_above_plan_rate(
         for side in sides_of_move(move):
             if side in not_lowered:
                 waiting[key] = (
-                    f"not begun yet: the {side_name(side)} has to be lowered first, as its quota window is empty"
+                    f"not begun yet: the {side_name(side)} has to be lowered first, because its quota window is empty"
                 )
             elif side in causes_above:
                 causes = waiting if side in ramping else failed

@@ -18,7 +18,7 @@ from tuner.control.throttle.view import MovesView
 from tuner.core.cluster import BrokerSide, RateSetting, side_name
 from tuner.core.vetoes import vetoes_text
 
-_WARMUP_CAUSE = "nothing moved for a while, so a whole window's bytes would pass at once"
+_WARMUP_CAUSE = "no bytes were copied for a while, so Kafka would let a whole window's bytes pass at once"
 
 
 def warm_up_empty_window(case: SideCase) -> Decision | None:
@@ -34,7 +34,7 @@ def warm_up_empty_window(case: SideCase) -> Decision | None:
     if not case.limits.closed_loop and plan_rate is None:
         return None
     if case.is_ramping:
-        return case.hold(Reason.RATE_IS_CHANGING, "the rate rises as the quota window fills")
+        return case.hold(Reason.RATE_IS_CHANGING, "the rate rises while the quota window fills")
     current, owned = setting.bytes_per_s, case.owned
     restore_to = owned.restore_to_bytes_per_s if owned is not None else None
     earlier_rate = current if restore_to is None else restore_to
@@ -50,11 +50,11 @@ def warm_up_empty_window(case: SideCase) -> Decision | None:
         if restore_to is not None and owned is not None and owned.possible_rates != (current,):
             return None
     if setpoint == veto_rate:
-        head = f"{side_name(case.side)} changes to {rate_text(setpoint)}, as the quota window fills"
+        head = f"{side_name(case.side)} changes to {rate_text(setpoint)} while the quota window fills"
         text = f"{head}: {vetoes_text(case.view.vetoes)}"
     elif plan_rate is not None:
         source = "the rate of a rheostat plan" if setpoint == case.view.plan_rates[case.side] else "as ordered"
-        text = f"{side_name(case.side)} rises to {rate_text(setpoint)}, {source}, as the quota window fills: {_WARMUP_CAUSE}"
+        text = f"{side_name(case.side)} rises to {rate_text(setpoint)}, {source}, while the quota window fills: {_WARMUP_CAUSE}"
     else:
         text = _explain_warm_up(case, setting, setpoint, start, restored=restore_to is not None)
     return case.set_rate(setting, setpoint, Reason.WINDOW_WARMUP, text)
@@ -67,9 +67,9 @@ def _explain_warm_up(case: SideCase, setting: RateSetting, setpoint: int, start:
         target = "the earlier rate"
     if current < setpoint:
         head = f"{side_name(case.side)} {rate_text(current)} → {rate_text(setpoint)}"
-        return f"{head}: {target}; an earlier warm-up to it was cut short"
+        return f"{head}: {target}; an earlier warm-up to this rate was interrupted"
     head = f"{side_name(case.side)} {rate_text(start)} → {rate_text(setpoint)}"
-    return f"{head}: {target}, as the quota window fills: {_WARMUP_CAUSE}"
+    return f"{head}: {target}, while the quota window fills: {_WARMUP_CAUSE}"
 
 
 def warm_up_started_rates(started: Mapping[BrokerSide, StartRate], view: MovesView) -> list[SetRate]:
@@ -84,7 +84,7 @@ def warm_up_started_rates(started: Mapping[BrokerSide, StartRate], view: MovesVi
         if setpoint is None or start.value_bytes_per_s >= setpoint:
             continue
         head = f"{side_name(side)} {rate_text(start.value_bytes_per_s)} → {rate_text(setpoint)}"
-        text = f"{head}: rises for a rheostat plan as the quota window fills"
+        text = f"{head}: rises for a rheostat plan while the quota window fills"
         warmups.append(SetRate(*side, setpoint, setpoint, Reason.WINDOW_WARMUP, text))
     return warmups
 
@@ -114,7 +114,7 @@ def follow_plan_rate(case: SideCase) -> Decision | None:
     if current == setpoint:
         return None
     head = f"{side_name(case.side)} {rate_text(current)} → {rate_text(setpoint)}"
-    text = f"{head}: the rate of a rheostat plan that copies through it"
+    text = f"{head}: the rate of a rheostat plan that copies through this throttle"
     return case.set_rate(setting, setpoint, Reason.PLAN_RATE, text)
 
 
@@ -147,6 +147,6 @@ def open_for_isr_recovery(case: SideCase) -> Decision:
     if case.is_ramping:
         return case.hold(Reason.RATE_IS_CHANGING, f"{cause}: its rate is changing, in steps over the quota window")
     if setting is None or setting.bytes_per_s >= max_rate * (1 - limits.deadband_ratio):
-        return case.hold(Reason.ISR_RECOVERY, f"{cause}: the throttle is open for them")
+        return case.hold(Reason.ISR_RECOVERY, f"{cause}: the throttle is as high as the ceiling allows")
     head = f"{side_name(case.side)} {rate_text(setting.bytes_per_s)} → {rate_text(max_rate)}"
     return case.set_rate(setting, round(max_rate), Reason.ISR_RECOVERY, f"{head}: {cause}")

@@ -407,7 +407,7 @@ def test_override_that_expired_before_the_next_order_is_recorded() -> None:
     rig.cycle()
     assert texts(rig) == [
         KIMS_ORDER,
-        "rheostat manages again the throttles that other tools had changed, by order of lee@home",
+        "rheostat again manages the throttles that other tools had changed, by order of lee@home",
         "broker 1 leader throttle: the order of kim@desk for 7.00 MB/s has expired",
     ]
 

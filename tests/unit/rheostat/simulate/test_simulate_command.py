@@ -232,7 +232,7 @@ def test_colliding_fetcher_threads_are_named() -> None:
     assert told["at_s"] < 90.0
     assert (
         "the cause is the fetcher threads: 4 of the 4 partitions that move onto broker 4 from broker 1 are copied by one thread of 4, "
-        "ReplicaFetcherThread-1-1; with num.replica.fetchers=5 it would be 1 at most"
+        "ReplicaFetcherThread-1-1; with num.replica.fetchers=5 one thread would copy at most 1 of them"
     ) in told["text"]
     assert found["last_decisions"] == [], "it has ended"
 

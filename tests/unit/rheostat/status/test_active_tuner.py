@@ -80,7 +80,7 @@ def test_status_with_clock_behind_the_brokers_sees_the_tuner(monkeypatch: pytest
             [
                 f"Tuner: active {AT}.",
                 "Status page: http://host:9464/",
-                "Its maximum rate is 12.0 MB/s; this command's settings file has 50.0 MB/s.",
+                "Its ceiling is 12.0 MB/s; this command's settings file has 50.0 MB/s.",
             ],
         ),
         (

@@ -114,7 +114,7 @@ def test_screen_shows_progress_rates_orders_and_decisions() -> None:
     assert "The tuner changes nothing, and waits for an operator to resume." in text
     assert "22:13:20 all is well (failed: refused)" in text
     assert text.startswith("Tuner: active on host:7 since 2023-11-14 22:12:20 UTC.")
-    assert "the maximum rate is 50.0 MB/s" in text
+    assert "the ceiling is 50.0 MB/s" in text
     move = next(line for line in text.splitlines() if "less" in line)
     assert " ".join(move.split()[-9:]) == "75% 150 MB 2.00 MB/s less 75 s progressing"
     row = next(line for line in text.splitlines() if "leader" in line and "9.5" in line)
@@ -178,7 +178,7 @@ def test_infeasible_move_is_shown_with_a_remedy() -> None:
     assert never["infeasible"] == [{"broker": 1, "side": "leader"}]
     text = " ".join(shown(never).split())
     assert (
-        "The move never ends at the current limits: the maximum rate of 50.0 MB/s is not above the steady-state replication on "
+        "The move never ends at the current limits: the ceiling of 50.0 MB/s is not above the steady-state replication on "
         "broker 1 (leader). Raise tuner.rate_bytes_per_s_max, or reduce the producers' write rate."
     ) in text
 

@@ -274,33 +274,33 @@ def test_page_with_several_moves_shows_the_end_of_each(rig: Rig) -> None:
 @pytest.mark.parametrize(
     ("kind", "action", "reason", "meaning"),
     [
-        ("decision", "hold", "progressing", "the move makes progress; the objective is off"),
+        ("decision", "hold", "progressing", "there is no objective, and the move makes progress"),
         ("decision", "hold", "paused", "an operator ordered a pause"),
         (
             "decision",
             "hold_quota",
             "preserved",
-            "the quota existed before rheostat, and `existing_quotas` is `preserve`",
+            "the quota was set before rheostat managed quotas, and `existing_quotas` is `preserve`",
         ),
         (
             "quotas",
             "set_quota",
             "fair_share",
-            "the tenant wants more than its share of the total rate; its weight sets this share",
+            "the tenant needs more than its share of the total rate, which follows from its weight",
         ),
         (
             "decision",
             "total",
             "at_minimum",
-            "the controller exceeds its objective or nearly does, but a further cut of the total rate would not help",
+            "the controller exceeds its objective or nearly exceeds it, but the total rate is already at its minimum",
         ),
-        ("concurrency", "concurrency", "initial", "the initial value of this side"),
+        ("concurrency", "concurrency", "initial", "the side has just begun to copy"),
         ("steps", "reassign", "replicas", "the replicas of the partition differ from the plan's target"),
         (
             "step-outcomes",
             "reassign",
             "not_accepted",
-            "steps were refused by Kafka, or Kafka gave no answer about them",
+            "the controller refused steps, or gave no answer about them",
         ),
     ],
 )
@@ -313,7 +313,7 @@ def test_reason_meaning_comes_from_the_catalogue_of_its_controller(
 def test_decision_has_its_reason_in_words_and_as_code(rig: Rig) -> None:
     rig.observers.decisions.add([entry("decision", WELL)])
     page = rig.get("/page/decisions").text
-    assert 'The move makes progress; the objective is off. <code class="code">progressing</code>' in page
+    assert 'There is no objective, and the move makes progress. <code class="code">progressing</code>' in page
     assert '<code class="code">progressing</code>' in rig.get("/page/brokers").text
 
 

@@ -141,7 +141,7 @@ def test_next_steps_report_unthrottled_moves_with_reason() -> None:
     bare = observation(live(lists={}))
     (said,) = [step for step in steps(bare) if "without a throttle" in step]
     assert said == (
-        "1 partition moves without a throttle, so the maximum rate of 50.0 MB/s does not apply: tuner.objective is off, and the tuner "
+        "1 partition moves without a throttle, so the ceiling of 50.0 MB/s does not apply: tuner.objective is off, and the tuner "
         "throttles its own plans only. Set a throttle with the tool that started the move."
     )
     assert [step for step in steps(observation(live({}))) if "without a throttle" in step], (

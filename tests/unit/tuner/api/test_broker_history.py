@@ -113,7 +113,7 @@ def test_page_tells_range_figures_and_marks_without_javascript() -> None:
     assert "<img" not in html
     assert "throttle, leader 10.0 MB/s 50.0 MB/s 50.0 MB/s" in text
     assert "ceiling 40.0 MB/s 40.0 MB/s 40.0 MB/s" in text
-    assert "order of a person" in text
+    assert "order of an operator" in text
     assert f'href="/decisions/{number_of(change(NOW_MS - HOUR_MS)[0])}"' in html
 
 

@@ -140,7 +140,7 @@ def test_outlook_without_objective_says_so() -> None:
     rig.board.objective = Objective(tolerance=0.5)
     rig.cycle(cluster=live({}, moves=(), lists={}), memory=Memory(), signals=[])
     text = text_of(rig, "idle")
-    assert "at most 50% above that without copies, mode fast; source: tuner.objective.tolerance ." in text
+    assert "at most 50% above the latency without copies, mode fast; source: tuner.objective.tolerance ." in text
     assert "The limit of each broker is unknown, because its latency without copies has not been measured yet." in text
 
 

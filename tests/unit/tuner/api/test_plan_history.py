@@ -150,7 +150,7 @@ def test_pages_of_a_plan_show_names_of_every_script_as_text() -> None:
         assert "<img" not in html
     text = unescape(re.sub(r"<[^>]*>", " ", rig.get("/page/plan/p1/partitions").text))
     assert HOSTILE in text
-    assert "the plan took 100 % of it" in rig.get("/page/plan/p1").text
+    assert "the plan took 100 % of this time" in rig.get("/page/plan/p1").text
     assert "<polyline points=" in rig.get("/page/plan/p1").text
 
 

@@ -1,4 +1,4 @@
-/* One small chart for each throttle: traffic, throttle, steady-state replication, minimum rate and maximum rate. */
+/* One small chart for each throttle: traffic, throttle, steady-state replication, minimum rate and ceiling. */
 "use strict";
 
 const charts = (() => {
@@ -74,7 +74,7 @@ const charts = (() => {
         rows[broker][name] = [...old, ...values].slice(-KEPT);
       }
     }
-    // The maximum rate at each time, because an operator may have changed it.
+    // The ceiling at each time, because an operator may have changed it.
     const maxRates = [...before.maxRates, ...came.max_rates_bytes_per_s].slice(-KEPT);
     known = { brokers: before.brokers, timesMs, rows, maxRates, maxRate: came.rate_bytes_per_s_max };
   }
@@ -87,10 +87,10 @@ const charts = (() => {
     const limit = of("current_rate");
     const highest = Math.max(0, ...of("throttled"), ...limit, ...of("steady_state"), ...of("min_rate"));
     const maxRate = known.maxRate / MB;
-    // A maximum rate far above the other lines would press them to the bottom, so the upper edge of the chart names it instead.
+    // A ceiling far above the other lines would press them to the bottom, so the upper edge of the chart names it instead.
     const above = maxRate > 3 * highest;
     const maxRates = known.maxRates.map((value) => (value / MB > 3 * highest ? null : value / MB));
-    place.dataset.above = above ? `↑ maximum rate ${rateText(maxRate)}` : "";
+    place.dataset.above = above ? `↑ ceiling ${rateText(maxRate)}` : "";
     const data = [
       known.timesMs.map((ms) => ms / 1000), of("throttled"), limit, of("steady_state"), of("min_rate"), maxRates,
     ];
@@ -129,7 +129,7 @@ const charts = (() => {
       const value = data[number + 1].at(-1);
       return value === null || value === undefined ? `${what} unknown` : `${what} ${rateText(value)}`;
     });
-    said.push(`maximum rate ${rateText(maxRate)}${above ? ", above the chart" : ""}`);
+    said.push(`ceiling ${rateText(maxRate)}${above ? ", above the chart" : ""}`);
     place.setAttribute("role", "img");
     place.setAttribute("aria-label", `Broker ${broker} ${side} side over time: ${said.join(", ")}`);
   }

@@ -4,9 +4,9 @@
 const orders = (() => {
   const MB = 1000000;
   const KINDS = {
-    pause: ["Pause", "The tuner changes nothing until an operator resumes. Throttles keep their current rates, also after a move has ended.", false],
-    resume: ["Resume", "The tuner acts again. It also takes back control of values that another tool or an operator has changed.", false],
-    release: ["Release", "The tuner restores all settings that it manages, and ends all overrides. Then it changes nothing until an operator resumes.", true],
+    pause: ["Pause", "The tuner changes nothing until an operator resumes it. Throttles keep their current rates, even after a move has ended.", false],
+    resume: ["Resume", "The tuner acts again. It also controls the throttles again that another tool or an operator has changed.", false],
+    release: ["Release", "The tuner restores all settings that it manages, and ends all overrides. Then it changes nothing until an operator resumes it.", true],
     override: ["Override", "The tuner keeps this rate while partitions move through the broker. After the given time the tuner controls the throttle again.", false],
     plan: ["Start the plan", "", false],
     end: ["End the override", "The tuner controls the throttles of this broker again from its next cycle on.", false],

@@ -37,11 +37,11 @@ const override = (() => {
     const broker = fields().broker.value;
     const rate = Number(fields().rate.value) * MB;
     if (!broker || !(rate > 0)) return "";
-    if (asked !== broker || !sides.length) return "The tuner knows nothing of this broker's copies.";
+    if (asked !== broker || !sides.length) return "The tuner has no measurements of this broker's copies.";
     const copying = chosen().filter((side) => side.remaining_bytes > 0);
     if (!copying.length) return "This broker copies nothing now, so the rate has no effect yet.";
     const stuck = copying.find((side) => rate <= (side.steady_state_bytes_per_s ?? 0));
-    if (stuck) return `At this rate the copies of the ${stuck.side} side never end: new writes alone take ${(stuck.steady_state_bytes_per_s / MB).toFixed(1)} MB/s.`;
+    if (stuck) return `At this rate the copies of the ${stuck.side} side never end: the replication of new writes alone uses ${(stuck.steady_state_bytes_per_s / MB).toFixed(1)} MB/s.`;
     const slowest = Math.max(...copying.map((side) => side.remaining_bytes / (rate - (side.steady_state_bytes_per_s ?? 0))));
     return `At this rate the copies of broker ${broker} take about ${spanText(slowest)}, if no other broker is slower.`;
   }

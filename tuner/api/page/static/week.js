@@ -74,7 +74,7 @@ const week = (() => {
   function show(body) {
     say(body.waits_for || "");
     list("#week-facts", [body.capacity_text, body.forecast_text]);
-    list("#week-events", body.events.map((event) => event.text), "No change was noticed.");
+    list("#week-events", body.events.map((event) => event.text), "rheostat learn has found no change.");
     const known = body.start_ms !== null || body.forecast !== null;
     one("#week-charts").hidden = !known;
     shown = known ? body : null;

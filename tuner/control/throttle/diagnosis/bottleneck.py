@@ -77,7 +77,9 @@ def find_bottleneck(
         return _slow_source(source, f"its copies to {_names(others)} have stalled as well")
     only_sources_busy = bool(busy) and destination not in busy
     if len(sources) > 1 and not stalled_sources and not only_sources_busy:
-        return _slow_destination(destination, f"{_names(tuple(sources))} all have room in their throttles towards it")
+        return _slow_destination(
+            destination, f"{_names(tuple(sources))} all send less to this broker than their throttles allow"
+        )
     suspects = sorted(busy & {destination, *sources})
     if len(suspects) == 1:
         [broker] = suspects
@@ -121,6 +123,6 @@ def _slow_source(broker: int, evidence: str) -> Bottleneck:
     return Bottleneck(
         Reason.STALLED_SOURCE_BOUND,
         broker,
-        f"the likely cause is broker {broker}, the source: {evidence}; check its disks (old data is read from there) and its "
+        f"the likely cause is broker {broker}, the source: {evidence}; check its disks (it reads old data from disk) and its "
         "network",
     )

@@ -59,7 +59,7 @@ class FetcherCollision:
         return (
             f"{self.thread_partitions} of the {self.moving_partitions} partitions that move onto broker {self.destination} "
             f"from broker {self.leader} are copied by one thread of {self.threads}, {client_id(self.thread, self.leader)}; with "
-            f"{NUM_REPLICA_FETCHERS}={self.better_threads} it would be {self.better_thread_partitions} at most"
+            f"{NUM_REPLICA_FETCHERS}={self.better_threads} one thread would copy at most {self.better_thread_partitions} of them"
         )
 
 

@@ -88,7 +88,8 @@ def explain_unthrottled_stall(
     collision = next((c for c in collisions if c is not None and _is_copied_through(side, c)), None)
     if collision is not None:
         advice = (
-            "a higher throttle does not help: change that number with `rheostat fetchers --apply`, once nothing moves"
+            "a higher throttle does not help: change num.replica.fetchers with `rheostat fetchers --apply` when no "
+            "partition moves"
         )
         return Reason.STALLED_FETCHER_BOUND, f"{head}the cause is the fetcher threads: {collision}; {advice}"
     bottlenecks = (finder.bottleneck_of(d) for d in stalled)

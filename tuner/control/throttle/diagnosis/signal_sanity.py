@@ -44,8 +44,8 @@ def find_contradictions(
         move, broker_signal = moves.get(side), brokers.get(side[0])
         if move is not None and move.moving_partitions == 0:
             contradictions[side] = (
-                "the cluster lists moves here and the signals count none: a move that has just begun shows within half a "
-                "minute; otherwise the collector observes another cluster"
+                "the controller lists moves here, but the signals count none: a new move appears in the signals within "
+                "half a minute; otherwise the collector observes another cluster"
             )
         elif broker_signal is not None and (excess := _explain_excess(side[1], broker_signal, limits)) is not None:
             contradictions[side] = excess
@@ -90,7 +90,8 @@ def _explain_imbalance(
     if not _exceeds(max(sent, received), min(sent, received), limits):
         return None
     return (
-        f"all brokers send {rate_text(sent)} to catching-up replicas and receive {rate_text(received)}: a part of the cluster is "
+        f"all brokers together send {rate_text(sent)} to catching-up replicas, but receive {rate_text(received)}: a part "
+        "of the cluster is "
         "measured wrongly"
     )
 

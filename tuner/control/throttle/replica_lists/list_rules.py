@@ -236,11 +236,11 @@ def _start_rate(
             )
     elif not view.limits.closed_loop:
         ceiling = round(limits.rate_bytes_per_s_max)
-        rate, why = ceiling, "a plan of rheostat moves partitions through it"
+        rate, why = ceiling, "a plan of rheostat moves partitions through this throttle"
         # On an idle side the bytes of a whole quota window would pass at once, so its rate starts low.
         if side in view.empty_windows or side not in view.side_set:
             rate = plan_fill(ceiling, limits.warmup_start_bytes_per_s)[0].rate_bytes_per_s
-            why += f"; the rate rises to {rate_text(ceiling)} as the window of its quota fills"
+            why += f"; the rate rises to {rate_text(ceiling)} while its quota window fills"
     else:
         rate = start_rate_bytes_per_s(side, view, copies)
         what = "replicas that recover copy" if side in view.recovery_sides else "a move without a throttle copies"

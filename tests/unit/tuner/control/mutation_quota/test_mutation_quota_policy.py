@@ -212,7 +212,7 @@ def test_reason_names_winning_rule_and_the_shadowed_one() -> None:
     rules = (TenantRule(client_id="*"), TenantRule(client_id="a"))
     rig = Rig(MutationPolicy(rules=rules, default_entity=None))
     texts = [d.text for d in rig.cycle(three(rig)).decisions if isinstance(d, SetQuota)]
-    assert "(rule 2, before 1)" in texts[0]
+    assert "(rule 2, which precedes rule 1)" in texts[0]
     assert "(rule 1)" in texts[1]
 
 

@@ -71,7 +71,7 @@ def test_concurrency_starts_with_five_and_explains_it() -> None:
     found = at(0, ConcurrencyState())
     assert (found.slots[SIDE], found.starts_max, found.cluster_max) == (5, 50, 1250)
     assert [(c.side, c.before, c.after, c.reason) for c in found.changes] == [(SIDE, 0, 5, ConcurrencyReason.INITIAL)]
-    assert found.changes[0].text == "partitions at a time onto broker 3: 5, the initial value of this side"
+    assert found.changes[0].text == "partitions at a time onto broker 3: 5, the side has just begun to copy"
 
 
 def test_concurrency_grows_to_fill_unused_quota_then_by_one() -> None:
@@ -96,7 +96,7 @@ def test_growth_is_limited_to_quota_and_to_doubling() -> None:
 def test_raise_text_has_setpoint_and_waiting_partitions() -> None:
     (change,) = at(20, begun()).changes
     assert change.text == (
-        "partitions at a time onto broker 3: 5 → 10, the throttle is not full (setpoint 100 MB/s), and 100 partitions wait"
+        "partitions at a time onto broker 3: 5 → 10, the copies do not use the whole throttle (setpoint 100 MB/s), and 100 partitions wait"
     )
 
 

@@ -219,7 +219,7 @@ def test_judge_recovery_that_rheostat_throttles_may_grow(side: tuple[int, Side])
     seen = recovery(COLLISION, lists=lists, rates={side: RateSetting(1_000_000)})
     found = only(replace(seen, managed=frozenset({side})), KNOWN)
     assert (found.reason, found.growing) == (LagReason.RECOVERING, True)
-    assert "the lag grows: rheostat throttles their recovery for the clients" in found.text
+    assert "the lag grows: rheostat throttles their recovery to protect clients" in found.text
     assert only(seen, KNOWN).reason is not LagReason.RECOVERING
 
 
@@ -284,7 +284,7 @@ def test_judge_collision_of_line_names_thread_partitions_and_value() -> None:
     assert found.text == (
         "the replicas on broker 3 lag 4,703 messages behind broker 5, most of all timeline-0 (6.0 s), and the lag grows: "
         f"one fetcher thread, ReplicaFetcherThread-{COLLIDING}-5, copies timeline-0, timeline-6 at 640 kB/s, while 2 other threads "
-        "have room; num.replica.fetchers=4 would separate them: run `rheostat fetchers --apply`"
+        "have room; num.replica.fetchers=4 would separate these partitions: run `rheostat fetchers --apply`"
     )
 
 
@@ -309,7 +309,7 @@ def test_judge_one_partition_with_all_of_the_lag_is_hot() -> None:
     hot = replace(COLLISION, worst=(behind(0, 4_700, 5, COLLIDING), behind(6, 100, 5, COLLIDING)))
     found = only(view(hot, IN_TIME))
     assert found.reason is LagReason.HOT_PARTITION
-    assert "timeline-0 (400 kB/s are written to it) has nearly all of the lag" in found.text
+    assert "timeline-0 (400 kB/s are written to this partition) has nearly all of the lag" in found.text
 
 
 LISTED = {TOPIC: TopicThrottle(follower=ThrottledReplicas(pairs=frozenset({(6, 3)})))}
@@ -370,7 +370,7 @@ def test_judge_full_link_of_the_source() -> None:
         brokers=busy(5, network_out_bytes_per_s=95e6),
         capacity_bytes_per_s=lambda _: (50e6, 100e6),
     )
-    assert "it sends 95.0 MB/s, of a network capacity of 100 MB/s" in judge(seen, LagMemory())[1][0].text
+    assert "it sends 95.0 MB/s, and its network capacity is 100 MB/s" in judge(seen, LagMemory())[1][0].text
 
 
 def test_judge_all_followers_of_one_leader_lag_so_it_is_slow() -> None:

@@ -63,8 +63,8 @@ def test_deadline_miss_without_a_deadline_is_none() -> None:
 def test_deadline_miss_text_has_all_numbers() -> None:
     """600 MB in 40 s and 6 MB/s beside them are 21 MB/s; 12 are far below the ceiling of 50, so it is clients who hold it."""
     assert str(one(40)) == (
-        "600 MB remain, at 12.0 MB/s, of which steady-state replication takes 6.00 MB/s, so it ends in 100 s; "
-        "finish_at is in 40 s: 60 s late; to end in time it needs 21.0 MB/s, capacity and clients leave no more: "
+        "600 MB remain, at 12.0 MB/s, of which steady-state replication takes 6.00 MB/s, so the move ends in 100 s; "
+        "finish_at is in 40 s: 60 s late; to end in time the move needs 21.0 MB/s, capacity and clients leave no more: "
         "raise the latency objective, or set finish_at 60 s later or more, or move fewer partitions"
     )
 
@@ -73,13 +73,14 @@ def test_deadline_miss_at_the_ceiling_names_the_ceiling() -> None:
     """2 GB at 46 MB/s take 50 s; 25 s would take 86 MB/s."""
     found = str(one(25, Setpoint(46 * MB), SideLoad(2000 * MB, 6 * MB)))
     assert (
-        "to end in time it needs 86.0 MB/s, the ceiling is 50.0 MB/s: raise tuner.rate_bytes_per_s_max, or set" in found
+        "to end in time the move needs 86.0 MB/s, the ceiling is 50.0 MB/s: raise tuner.rate_bytes_per_s_max, or set"
+        in found
     )
 
 
 def test_deadline_miss_after_the_deadline_names_no_rate() -> None:
     found = str(one(-20))
-    assert "finish_at was 20 s ago: 2 min late; no rate ends it in time" in found
+    assert "finish_at was 20 s ago: 2 min late; no rate ends the move in time" in found
 
 
 @pytest.mark.parametrize("meant", [6 * MB, 6 * MB + 1])
@@ -136,7 +137,7 @@ def test_deadline_not_met_is_the_reason_of_the_slowest_side() -> None:
     found = decided(60)
     assert (found[SOURCE].reason, found[TARGET].reason) == (Reason.DEADLINE_NOT_MET, Reason.FOLLOWS_CLIENTS)
     assert found[SOURCE].text.startswith(
-        "broker 1 leader throttle: too late for the deadline: 600 MB remain, at 12.0 MB/s, of which steady-state replication takes 6.00 MB/s, so it ends in 100 s; finish_at is in 60 s: 40 s late; "
+        "broker 1 leader throttle: too late for the deadline: 600 MB remain, at 12.0 MB/s, of which steady-state replication takes 6.00 MB/s, so the move ends in 100 s; finish_at is in 60 s: 40 s late; "
     )
     assert found[SOURCE].current_bytes_per_s == 12_000_000, "the law goes on"
 
@@ -159,7 +160,7 @@ def test_no_headroom_precedes_the_deadline_in_the_text() -> None:
 @pytest.mark.parametrize(
     ("forecast", "text"),
     [
-        (None, "; broker 1 has no usable profile, so its present load is assumed until finish_at"),
+        (None, "; broker 1 has no usable profile, so the tuner assumes its present load until finish_at"),
         (
             DeadlineForecast(0.5),
             "; by the forecast of the load, some hours until finish_at leave less bandwidth, so this side copies 2 times as fast "

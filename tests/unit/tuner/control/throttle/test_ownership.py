@@ -44,8 +44,7 @@ def test_external_change_is_relinquished_with_a_text() -> None:
     first = decisions[0]
     assert first == Relinquish(*SOURCE, 21 * MB, 12 * MB, until_ms, Reason.EXTERNAL_CHANGE, first.text)
     assert first.text == (
-        "broker 1 leader throttle: rheostat had set 21.0 MB/s, now 12.0 MB/s is set. An operator or another tool "
-        "changed it, so it is left alone for 60 min"
+        "broker 1 leader throttle: rheostat had set 21.0 MB/s, now 12.0 MB/s is set. An operator or another tool changed it, so rheostat leaves it alone for 60 min"
     )
 
 

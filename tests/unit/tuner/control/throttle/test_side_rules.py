@@ -134,8 +134,8 @@ def signals(source: Mapping[str, Any] | None = None, target: Mapping[str, Any] |
             ["steady-state replication alone takes 55.0 MB/s, the ceiling is 50.0 MB/s", "tuner.rate_bytes_per_s_max"],
         ),
         ({"signals": signals({"steady_state": 50 * MB}), "stalls": {3: UNSEEN}}, Reason.INFEASIBLE, []),
-        ({"stalls": {3: StallState(observed_s=0.0)}}, Reason.WATCHING, ["judged after 24 s at one rate, 0 s observed"]),
-        ({"stalls": {3: StallState(observed_s=23.9)}}, Reason.WATCHING, ["judged after 24 s at one rate, 24 s observed"]),
+        ({"stalls": {3: StallState(observed_s=0.0)}}, Reason.WATCHING, ["the tuner judges the move after 24 s at one rate; 0 s have passed"]),
+        ({"stalls": {3: StallState(observed_s=23.9)}}, Reason.WATCHING, ["the tuner judges the move after 24 s at one rate; 24 s have passed"]),
         ({"stalls": {3: StallState(observed_s=24.0)}}, Reason.PROGRESSING, []),
         ({"brokers": IDLE}, Reason.STALLED_NOT_THROTTLE_BOUND, ["only 2.00 MB/s of it is used"]),
         ({"brokers": []}, Reason.STALLED_NOT_THROTTLE_BOUND, ["its use is not measured"]),
@@ -216,7 +216,7 @@ def test_stalled_below_steady_state() -> None:
     assert decision.reason is Reason.STALLED_BELOW_STEADY_STATE
     assert decision.text == (
         "broker 1 leader throttle 4.50 MB/s → 21.9 MB/s: the move onto broker 3 has stalled (20 s of progress lost); "
-        "4.50 MB/s is not above the 6.00 MB/s of steady-state replication, in-sync followers included, so it would never end; "
+        "4.50 MB/s is not above the 6.00 MB/s of steady-state replication, in-sync followers included, so the move would never end; "
         "159 MB remain"
     )
 
@@ -226,14 +226,14 @@ def test_stalled_throttle_bound() -> None:
     assert isinstance(decision, SetRate)
     # T = 600 ÷ 44 = 13.6 s, so this side, being the slowest, goes to the ceiling.
     assert (decision.setpoint_bytes_per_s, decision.reason) == (50_000_000, Reason.STALLED_THROTTLE_BOUND)
-    assert "this throttle limits it" in decision.text
+    assert "this throttle limits the move" in decision.text
 
 
 def test_other_side_is_raised_before_it_limits_the_move() -> None:
     decision = decide(TARGET, stalls={3: STALLED})
     assert isinstance(decision, SetRate)
     assert decision.reason is Reason.STALLED_THROTTLE_BOUND
-    assert "so that this side does not limit it next" in decision.text
+    assert "so that this throttle does not limit the move next" in decision.text
 
 
 def test_raise_below_a_tenth_is_within_deadband() -> None:

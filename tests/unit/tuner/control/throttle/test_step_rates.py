@@ -17,7 +17,7 @@ from tuner.core.throttle_limits import MB
 
 KEY = ("orders", 0)
 ABOVE = "not begun: the broker 1 leader throttle is at 30.0 MB/s, and the plan may use 10.0 MB/s"
-LATE = "not begun yet: the broker 1 leader throttle has to be lowered first, as its quota window is empty"
+LATE = "not begun yet: the broker 1 leader throttle has to be lowered first, because its quota window is empty"
 BOTH = {SOURCE: 10 * MB, TARGET: 10 * MB}
 
 

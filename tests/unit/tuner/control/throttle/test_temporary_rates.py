@@ -44,7 +44,7 @@ def test_warmup_needs_no_measurement() -> None:
         10 * MB,
         10 * MB,
     )
-    assert "1.00 MB/s → 10.0 MB/s: the current rate, as the quota window fills" in found.text
+    assert "1.00 MB/s → 10.0 MB/s: the current rate, while the quota window fills" in found.text
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_warmup_ends_at_the_ceiling() -> None:
     found = decided(replace(STEERS, rate_bytes_per_s_max=6 * MB))
     assert isinstance(found, SetRate)
     assert found.setpoint_bytes_per_s == 6 * MB
-    assert "1.00 MB/s → 6.00 MB/s: the ceiling, as the quota window fills" in found.text
+    assert "1.00 MB/s → 6.00 MB/s: the ceiling, while the quota window fills" in found.text
 
 
 def test_interrupted_warmup_continues_to_the_earlier_rate() -> None:

@@ -335,7 +335,7 @@ def test_blocked_rollback_says_how_to_end_plan() -> None:
     rig.cluster.online -= {1}
     rig.cycle(finish=False)
     assert rig.plan().state.blockers == (
-        "t-0: in progress, and cannot end while brokers are down: 1; `rheostat reassign cancel p --no-rollback` ends the plan and puts nothing back",
+        "t-0: in progress, and cannot end while brokers are down: 1; `rheostat reassign cancel p --no-rollback` ends the plan without a rollback",
     )
     rig.leave()
     rig.until_ended()
@@ -348,7 +348,9 @@ def test_step_redirected_by_another_tool_is_external() -> None:
     rig.cycle(finish=False)
     rig.cluster.reassign(T0, (2, 3))
     rig.cycle(finish=False)
-    assert rig.plan().state.blockers == ("t-0: being reassigned by another tool; the plan waits until that has ended",)
+    assert rig.plan().state.blockers == (
+        "t-0: another tool's reassignment is in progress; the plan waits until it has ended",
+    )
     assert rig.plan().requested == {}
     rig.cluster.finish()
     rig.until_ended()
@@ -367,7 +369,7 @@ def test_deleted_topic_is_dropped_and_reported() -> None:
     state = rig.plan().state
     assert state.ending is PlanEnding.DONE
     assert list(state.dropped) == [T0]
-    assert state.blockers == ("t-0: no longer part of the plan, as the partition is gone",)
+    assert state.blockers == ("t-0: no longer part of the plan, because the partition no longer exists",)
 
 
 def test_external_reassignment_is_awaited() -> None:
@@ -376,7 +378,9 @@ def test_external_reassignment_is_awaited() -> None:
     rig.give({T0: (3, 4)})
     rig.cycle(finish=False)
     assert rig.cluster.asked == []
-    assert rig.plan().state.blockers == ("t-0: being reassigned by another tool; the plan waits until that has ended",)
+    assert rig.plan().state.blockers == (
+        "t-0: another tool's reassignment is in progress; the plan waits until it has ended",
+    )
     rig.cluster.finish()
     rig.until_ended()
     assert rig.replicas() == {T0: (3, 4)}
@@ -392,7 +396,7 @@ def test_step_cancelled_externally_waits_for_resume() -> None:
         rig.cycle()
     assert rig.replicas() == {T0: (1, 2), T1: (3, 4)}
     assert rig.plan().state.blockers == (
-        "t-0: another tool stopped the step; left alone until `rheostat reassign resume p`",
+        "t-0: another tool stopped the step; the plan does not start it again until `rheostat reassign resume p`",
     )  # fmt: skip
     rig.begin_anew()
     rig.cycle()
@@ -618,7 +622,7 @@ def test_impossible_rollback_names_no_rollback_option() -> None:
         rig.cycle()
     (said,) = rig.plan().state.blockers
     assert (
-        "waiting for brokers that are down: 1; `rheostat reassign cancel p --no-rollback` ends the plan and puts nothing back"
+        "waiting for brokers that are down: 1; `rheostat reassign cancel p --no-rollback` ends the plan without a rollback"
         in said
     )
     stands = rig.replicas()

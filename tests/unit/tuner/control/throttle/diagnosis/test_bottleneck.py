@@ -72,8 +72,7 @@ def test_twenty_silent_seconds_exceed_the_quota_pause(silent: int, reason: Reaso
 def test_source_with_only_stalled_destinations_is_the_bottleneck() -> None:
     assert find_bottleneck(9, {1: SourceProgress(stalled=(4, 9))}, TRICKLE, {}) == Bottleneck(
         Reason.STALLED_SOURCE_BOUND, 1,
-        "the likely cause is broker 1, the source: its copies to broker 4 have stalled as well; check its disks (old data is read "
-        "from there) and its network",
+        "the likely cause is broker 1, the source: its copies to broker 4 have stalled as well; check its disks (it reads old data from disk) and its network",
     )  # fmt: skip
     # So is one of two sources, if the other one still feeds a destination.
     assert found({1: SourceProgress(stalled=(4, 9)), 2: SourceProgress(progressing=(5,), stalled=(9,))}) == (
@@ -87,7 +86,7 @@ def test_several_sources_are_not_all_ill_at_once() -> None:
     one = find_bottleneck(9, sources, TRICKLE, {})
     assert one is not None
     assert (one.reason, one.broker) == (Reason.STALLED_DESTINATION_BOUND, 9)
-    assert "brokers 1, 2, 3 all have room in their throttles towards it" in one.text
+    assert "brokers 1, 2, 3 all send less to this broker than their throttles allow" in one.text
     # Unless it is they who are busy, and the destination is not.
     assert found(sources, idle={1: 0.1, 2: 0.2, 9: 0.9}) is None
 
@@ -213,7 +212,7 @@ def test_unregistered_destination_is_named_on_its_source() -> None:
     texts = {(d.broker, d.side): (d.reason, d.text) for d in decisions}
     assert texts[SOURCE] == (
         Reason.BROKER_DOWN,
-        "broker 1 leader throttle: nothing is copied onto broker 3, because this destination is not alive: bring it back, or "
+        "broker 1 leader throttle: nothing is copied onto broker 3, because this destination is down: bring it back, or "
         "cancel its part of the move",
     )
     assert texts[TARGET][0] is Reason.BROKER_DOWN

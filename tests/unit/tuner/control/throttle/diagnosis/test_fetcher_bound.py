@@ -44,8 +44,7 @@ def test_five_partitions_on_one_of_four_threads_collide() -> None:
     crowd = find_fetcher_collision(3, CROWDED, {3: 4}, onto_3(20 * MB))
     assert crowd == FetcherCollision(3, 1, 0, 5, 5, 4, 5, 1)
     assert str(crowd) == (
-        "5 of the 5 partitions that move onto broker 3 from broker 1 are copied by one thread of 4, ReplicaFetcherThread-0-1; with "
-        "num.replica.fetchers=5 it would be 1 at most"
+        "5 of the 5 partitions that move onto broker 3 from broker 1 are copied by one thread of 4, ReplicaFetcherThread-0-1; with num.replica.fetchers=5 one thread would copy at most 1 of them"
     )
 
 
@@ -100,8 +99,8 @@ def test_stall_with_nonbinding_throttle_names_fetcher_collision() -> None:
     assert both[0].text == (
         "broker 1 leader throttle: the move onto broker 3 has stalled, but not because of the throttle (10.0 MB/s, only 2.00 MB/s of "
         "it is used): the cause is the fetcher threads: 5 of the 5 partitions that move onto broker 3 from broker 1 are copied by one "
-        "thread of 4, ReplicaFetcherThread-0-1; with num.replica.fetchers=5 it would be 1 at most; a higher throttle does not help: "
-        "change that number with `rheostat fetchers --apply`, once nothing moves"
+        "thread of 4, ReplicaFetcherThread-0-1; with num.replica.fetchers=5 one thread would copy at most 1 of them; a higher throttle does not help: "
+        "change num.replica.fetchers with `rheostat fetchers --apply` when no partition moves"
     )
 
 

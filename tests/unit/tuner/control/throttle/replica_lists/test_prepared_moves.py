@@ -289,7 +289,7 @@ def test_step_end_is_reported_while_others_run() -> None:
 
 def test_deferred_or_refused_step_has_not_ended() -> None:
     made = rig()
-    made.announcing.answer({T0: "not begun, as it would not be throttled"})
+    made.announcing.answer({T0: "not begun, because it would run without a throttle"})
     made.ticks()
     made.now_s += 1.0
     made.loop._due_s = float("-inf")
@@ -299,7 +299,7 @@ def test_deferred_or_refused_step_has_not_ended() -> None:
 
 def test_deferred_step_is_retried_and_others_start() -> None:
     made = rig()
-    made.announcing.answer({T0: "not begun, as it would not be throttled"})
+    made.announcing.answer({T0: "not begun, because it would run without a throttle"})
     made.ticks()
     assert dict(made.cluster.asked) == {T1: (4, 2)}
     assert T0 not in made.plan().requested
@@ -358,7 +358,7 @@ def test_urgent_step_waits_for_no_throttle() -> None:
     made.cluster.min_in_sync = {"t": 2}
     made.give({T0: (1, 3), T1: (1, 4)})
     made.ticks()
-    made.announcing.answer(dict.fromkeys((T0, T1), "not begun, as it would not be throttled"))
+    made.announcing.answer(dict.fromkeys((T0, T1), "not begun, because it would run without a throttle"))
     made.ticks()
     assert dict(made.cluster.asked) == {T0: (1, 3)}
     # A partition that another tool reassigns by now belongs to that tool.
@@ -406,11 +406,11 @@ def assert_waits_and_has_not_failed(made: Announced) -> None:
 
 def test_unthrottleable_step_fails_and_is_retried_later() -> None:
     made = rig()
-    made.announcing.answer({T0: "not begun, as it would not be throttled", T1: REASSIGNED_EXTERNALLY})
+    made.announcing.answer({T0: "not begun, because it would run without a throttle", T1: REASSIGNED_EXTERNALLY})
     made.ticks()
     assert [reason for reason, _ in told(made)] == ["not_accepted", "deferred"]
     assert made.loop.recorder.backing_off == {T0}
-    assert made.loop.recorder.refusals == {T0: "not begun, as it would not be throttled"}
+    assert made.loop.recorder.refusals == {T0: "not begun, because it would run without a throttle"}
     assert not made.plan().requested
 
 
