@@ -1,54 +1,63 @@
 """Adds the bytes of recovering replicas to the catch-up bytes of a broker.
 
 Kafka's reassignment metrics count the replicas that a reassignment adds, and not those that recover. Without this correction the
-control law would treat the bytes of a recovery as client load, and would give the recovery less and less bandwidth.
+control law would take a recovery for load of clients, and would leave it less and less.
+
+Two measurements tell what recovering replicas copy: the growth of their logs, and the bytes that Kafka's quota counted minus
+steady-state replication. Neither covers exactly the newest step of the network traffic. The difference of two steps would look like
+a load that jumps, and the law would keep a large reserve for it. So the network traffic is replaced by its mean over the window.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from streaming.shared.contract import BrokerSignal, MoveSignal
+from streaming.shared.contract import BrokerSignal, MoveSignal, ThrottledBy
 
 
 def with_recovery_bytes(signal: BrokerSignal, leader: MoveSignal | None, follower: MoveSignal | None) -> BrokerSignal:
-    """Returns the broker's signal with all catch-up bytes; the signal itself if nothing recovers.
+    """Returns the broker's signal with all catch-up bytes, as means over the window; the signal itself if nothing recovers.
 
     Args:
         leader, follower: the newest signal of the broker's sides.
     """
-    sent, received = _gained_rates(leader), _gained_rates(follower)
-    if sent is not None:
-        # A leader's step has the bytes of recovering replicas only.
+    is_quota_known = signal.throttled_by != ThrottledBy.REPLICATION  # Otherwise the metric counts more than the quota does.
+    sent, received = _gained_bytes_per_s(leader), _gained_bytes_per_s(follower)
+    if leader is not None and sent is not None and signal.reassignment_out_bytes_per_s is not None:
+        # A leader's gained bytes are those of recovering replicas only.
+        catch_up = signal.reassignment_out_bytes_per_s + sent
+        if is_quota_known:
+            catch_up = max(catch_up, _quota_catch_up(signal.leader_throttled_bytes_per_s, leader))
         signal = replace(
             signal,
-            reassignment_out_bytes_per_s=_plus(signal.reassignment_out_bytes_per_s, sent[0]),
-            step_reassignment_out_bytes_per_s=_plus(signal.step_reassignment_out_bytes_per_s, sent[1]),
+            step_network_out_bytes_per_s=signal.network_out_bytes_per_s,
+            reassignment_out_bytes_per_s=catch_up,
+            step_reassignment_out_bytes_per_s=catch_up,
         )
-    if received is not None:
-        # A follower's step has the bytes of adding replicas, too.
+    if follower is not None and received is not None and signal.reassignment_in_bytes_per_s is not None:
+        # A follower's gained bytes include those of adding replicas.
+        catch_up = max(signal.reassignment_in_bytes_per_s, received)
+        if is_quota_known:
+            catch_up = max(catch_up, _quota_catch_up(signal.follower_throttled_bytes_per_s, follower))
         signal = replace(
             signal,
-            reassignment_in_bytes_per_s=_highest(signal.reassignment_in_bytes_per_s, received[0]),
-            step_reassignment_in_bytes_per_s=_highest(signal.step_reassignment_in_bytes_per_s, received[1]),
+            step_network_in_bytes_per_s=signal.network_in_bytes_per_s,
+            reassignment_in_bytes_per_s=catch_up,
+            step_reassignment_in_bytes_per_s=catch_up,
         )
     return signal
 
 
-def _gained_rates(move: MoveSignal | None) -> tuple[float, float] | None:
-    """Returns the bytes/s over the window and in the newest step; None if nothing recovers, or before the second scrape."""
+def _gained_bytes_per_s(move: MoveSignal | None) -> float | None:
+    """Returns the bytes/s that replicas gained over the window; None if nothing recovers, or before the second scrape."""
     if move is None or not move.steps or not move.recovering_partitions:
         return None
-    newest = move.steps[-1]
     seconds = sum(step.dt_s for step in move.steps)
-    if seconds <= 0 or newest.dt_s <= 0:
-        return None
-    return sum(step.gained_bytes for step in move.steps) / seconds, newest.gained_bytes / newest.dt_s
+    return sum(step.gained_bytes for step in move.steps) / seconds if seconds > 0 else None
 
 
-def _plus(rate: float | None, more: float) -> float | None:
-    return None if rate is None else rate + more
-
-
-def _highest(rate: float | None, other: float) -> float | None:
-    return None if rate is None else max(rate, other)
+def _quota_catch_up(throttled_bytes_per_s: float | None, move: MoveSignal) -> float:
+    """Returns the bytes/s that the quota counted without steady-state replication; 0 if either is not known."""
+    if throttled_bytes_per_s is None or move.steady_state_bytes_per_s is None:
+        return 0.0
+    return max(0.0, throttled_bytes_per_s - move.steady_state_bytes_per_s)

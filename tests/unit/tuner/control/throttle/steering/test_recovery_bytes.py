@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from tuner_cases import F, L, broker_signal, move_signal, traced
 
+from streaming.shared.contract import ThrottledBy
 from tuner.control.throttle.steering.recovery_bytes import with_recovery_bytes
 from tuner.core.throttle_limits import MB
 
@@ -26,16 +27,35 @@ def test_moves_alone_leave_the_signal_unchanged() -> None:
 def test_bytes_sent_to_recovering_replicas_are_added() -> None:
     leader = replace(move_signal(3, L, steps=STEPS), recovering_partitions=1)
     signal = with_recovery_bytes(SIGNAL, leader, None)
-    assert signal.reassignment_out_bytes_per_s == 22 * MB
-    assert signal.step_reassignment_out_bytes_per_s == 32 * MB
+    assert signal.reassignment_out_bytes_per_s == signal.step_reassignment_out_bytes_per_s == 22 * MB
     assert signal.reassignment_in_bytes_per_s == 1 * MB
 
 
 def test_bytes_received_by_copying_replicas_include_those_of_moves() -> None:
     follower = replace(move_signal(3, F, steps=STEPS), recovering_partitions=1)
     signal = with_recovery_bytes(SIGNAL, None, follower)
-    assert signal.reassignment_in_bytes_per_s == 20 * MB
-    assert signal.step_reassignment_in_bytes_per_s == 30 * MB
+    assert signal.reassignment_in_bytes_per_s == signal.step_reassignment_in_bytes_per_s == 20 * MB
+
+
+def test_network_step_is_replaced_by_the_mean_of_the_window() -> None:
+    jumping = replace(SIGNAL, network_in_bytes_per_s=60 * MB, step_network_in_bytes_per_s=90 * MB)
+    follower = replace(move_signal(3, F, steps=STEPS), recovering_partitions=1)
+    assert with_recovery_bytes(jumping, None, follower).step_network_in_bytes_per_s == 60 * MB
+
+
+def test_quota_counts_bytes_that_log_sizes_do_not_show() -> None:
+    throttled = replace(SIGNAL, follower_throttled_bytes_per_s=53 * MB, leader_throttled_bytes_per_s=71 * MB)
+    follower = replace(move_signal(3, F, steps=STEPS), recovering_partitions=1, steady_state_bytes_per_s=17 * MB)
+    leader = replace(move_signal(3, L, steps=STEPS), recovering_partitions=1, steady_state_bytes_per_s=21 * MB)
+    signal = with_recovery_bytes(throttled, leader, follower)
+    assert signal.reassignment_in_bytes_per_s == 36 * MB
+    assert signal.reassignment_out_bytes_per_s == 50 * MB
+
+
+def test_metric_that_counts_all_replication_is_not_used() -> None:
+    throttled = replace(SIGNAL, follower_throttled_bytes_per_s=53 * MB, throttled_by=ThrottledBy.REPLICATION)
+    follower = replace(move_signal(3, F, steps=STEPS), recovering_partitions=1, steady_state_bytes_per_s=17 * MB)
+    assert with_recovery_bytes(throttled, None, follower).reassignment_in_bytes_per_s == 20 * MB
 
 
 def test_unknown_reassignment_bytes_stay_unknown() -> None:
