@@ -30,8 +30,8 @@ _FALL_S, _RISE_S = 10.0, 30.0
 # Step per unit of (latency rise ÷ target − 1). In a queue of random arrivals near the target, 1 % more traffic makes the latency
 # about 8 % longer. So a step of 0.13 corrects the whole difference to the target.
 _STEP_RATIO = 0.13
-# Step up per unit of (1 − latency rise ÷ target)², if this is larger: with a latency as low as without copies, the link can carry
-# far more.
+# Step up per unit of (1 − latency rise ÷ target)³, if this is larger: with a latency as low as without copies, the link can carry
+# far more. The third power keeps the steps small between the two: the latency of a queue rises late, and it is measured late.
 _RISE_RATIO_MAX = 0.8
 _FALL_RATIO_MAX = 0.3  # Largest step down, because a single pause of a broker says little about its link.
 # Traffic below the allowed utilisation does not show whether the link could carry more. So the allowed utilisation rises at most to
@@ -72,5 +72,5 @@ def update_allowed(allowed: float, used_ratio: float, load_ratio: float, latency
         return max(reached - fall, min(reached, load_ratio))
     # The link carries ``used_ratio`` with a latency rise of at most the target.
     reached = max(allowed, used_ratio)
-    rise = min(1.0, step_s / _RISE_S) * used_ratio * max(_STEP_RATIO, _RISE_RATIO_MAX * slack) * slack
+    rise = min(1.0, step_s / _RISE_S) * used_ratio * max(_STEP_RATIO, _RISE_RATIO_MAX * slack * slack) * slack
     return max(reached, min(_AHEAD_RATIO * used_ratio, reached + rise))

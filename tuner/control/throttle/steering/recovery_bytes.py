@@ -3,9 +3,10 @@
 Kafka's reassignment metrics count the replicas that a reassignment adds, and not those that recover. Without this correction the
 control law would take a recovery for load of clients, and would leave it less and less.
 
-Two measurements tell what recovering replicas copy: the growth of their logs, and the bytes that Kafka's quota counted minus
-steady-state replication. Neither covers exactly the newest step of the network traffic. The difference of two steps would look like
-a load that jumps, and the law would keep a large reserve for it. So the network traffic is replaced by its mean over the window.
+Two measurements tell what recovering replicas fetch: the growth of their logs, which is too low if retention deletes segments
+meanwhile, and the bytes that Kafka's quota counts. Neither covers exactly the newest step of the network traffic. The difference
+would look like a load that jumps, and the law would keep a large reserve for it. So the network traffic is replaced by its mean over
+the window.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from streaming.shared.contract import BrokerSignal, MoveSignal, ThrottledBy
+from tuner.control.throttle.steering.state import in_sync_bytes_per_s
 
 
 def with_recovery_bytes(signal: BrokerSignal, leader: MoveSignal | None, follower: MoveSignal | None) -> BrokerSignal:
@@ -57,7 +59,5 @@ def _gained_bytes_per_s(move: MoveSignal | None) -> float | None:
 
 
 def _quota_catch_up(throttled_bytes_per_s: float | None, move: MoveSignal) -> float:
-    """Returns the bytes/s that the quota counted without steady-state replication; 0 if either is not known."""
-    if throttled_bytes_per_s is None or move.steady_state_bytes_per_s is None:
-        return 0.0
-    return max(0.0, throttled_bytes_per_s - move.steady_state_bytes_per_s)
+    """Returns the bytes/s that the quota counted without those of in-sync followers; 0 if they are not known."""
+    return max(0.0, (throttled_bytes_per_s or 0.0) - in_sync_bytes_per_s(move))

@@ -45,16 +45,17 @@ def test_network_step_is_replaced_by_the_mean_of_the_window() -> None:
 
 def test_quota_counts_bytes_that_log_sizes_do_not_show() -> None:
     throttled = replace(SIGNAL, follower_throttled_bytes_per_s=53 * MB, leader_throttled_bytes_per_s=71 * MB)
-    follower = replace(move_signal(3, F, steps=STEPS), recovering_partitions=1, steady_state_bytes_per_s=17 * MB)
-    leader = replace(move_signal(3, L, steps=STEPS), recovering_partitions=1, steady_state_bytes_per_s=21 * MB)
+    follower = replace(move_signal(3, F, steps=STEPS), recovering_partitions=1, steady_state_bytes_per_s=10 * MB)
+    leader = replace(move_signal(3, L, steps=STEPS), recovering_partitions=1)
+    leader = replace(leader, steady_state_bytes_per_s=20 * MB, write_bytes_per_s=10 * MB)
     signal = with_recovery_bytes(throttled, leader, follower)
-    assert signal.reassignment_in_bytes_per_s == 36 * MB
-    assert signal.reassignment_out_bytes_per_s == 50 * MB
+    assert signal.reassignment_in_bytes_per_s == 53 * MB
+    assert signal.reassignment_out_bytes_per_s == 61 * MB, "without the in-sync follower"
 
 
 def test_metric_that_counts_all_replication_is_not_used() -> None:
     throttled = replace(SIGNAL, follower_throttled_bytes_per_s=53 * MB, throttled_by=ThrottledBy.REPLICATION)
-    follower = replace(move_signal(3, F, steps=STEPS), recovering_partitions=1, steady_state_bytes_per_s=17 * MB)
+    follower = replace(move_signal(3, F, steps=STEPS), recovering_partitions=1)
     assert with_recovery_bytes(throttled, None, follower).reassignment_in_bytes_per_s == 20 * MB
 
 
