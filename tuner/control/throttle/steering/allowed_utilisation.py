@@ -24,7 +24,7 @@ START_TOLD = 0.85  # Start of the search with a capacity in the settings, which 
 # decays with the time constant _FORGET_S.
 _RESUME_RATIO, _FORGET_S = 0.85, 14 * 86_400.0
 # Target of the latency rise. It leaves room for seconds with more load than the mean.
-_AIM_RATIO = 0.75
+_AIM_RATIO = 0.72
 # Time constants of steps down and up. A step up takes longer, because its effect shows only after a quota window.
 _FALL_S, _RISE_S = 10.0, 30.0
 # Step per unit of (latency rise ÷ target − 1). In a queue of random arrivals near the target, 1 % more traffic makes the latency

@@ -136,7 +136,7 @@ def test_allowed_utilisation_stays_without_a_measurement(silent: dict[str, float
 
 
 def test_first_traffic_is_the_unit_without_a_capacity() -> None:
-    sight = after(signal(0), signal(5, used=90 * MB), capacity=None)
+    sight = after(signal(0), signal(5, p99_ms=34.0, used=90 * MB), capacity=None)
     assert (sight.capacity, sight.is_capacity_configured) == (Capacity(60 * MB, 60 * MB), False)
     limit = sight.link_limit(Side.LEADER)
     assert limit is not None
