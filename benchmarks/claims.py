@@ -299,14 +299,10 @@ CLAIMS: Mapping[str, tuple[Claim, ...]] = {
     "recovery": (
         Claim("time until in sync ÷ optimum, with `act`", _recovery(ACT, "ratio_to_optimum"), at_most=RATIO_MAX),
         Claim("time until in sync ÷ optimum, no throttle", _recovery(NONE, "ratio_to_optimum")),
-        Claim("time until in sync ÷ optimum, static throttle of 50 %", _recovery("static-50", "ratio_to_optimum")),
         Claim(
             "produce p99 during the recovery, with `act`, ms", _recovery(ACT, "recovering_p99_ms"), at_most=OBJECTIVE_MS
         ),
         Claim("produce p99 during the recovery, no throttle, ms", _recovery(NONE, "recovering_p99_ms")),
-        Claim(
-            "produce p99 during the recovery, static throttle of 50 %, ms", _recovery("static-50", "recovering_p99_ms")
-        ),
         Claim("throttle settings left behind", _recovery(ACT, "keys_left"), at_most=0.0),
     ),
     "elections": (

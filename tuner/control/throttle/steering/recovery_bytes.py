@@ -3,10 +3,10 @@
 Kafka's reassignment metrics count the replicas that a reassignment adds, and not those that recover. Without this correction the
 control law would take a recovery for load of clients, and would leave it less and less.
 
-Two measurements tell what recovering replicas fetch: the growth of their logs, which is too low if retention deletes segments
-meanwhile, and the bytes that Kafka's quota counts. Neither covers exactly the newest step of the network traffic. The difference
-would look like a load that jumps, and the law would keep a large reserve for it. So the network traffic is replaced by its mean over
-the window.
+Two measurements tell what recovering replicas fetch: the growth of their logs, which is too low if retention deletes segments at
+the same time, and the bytes that Kafka's quota counts. Neither covers exactly the newest step of the network traffic. The
+difference would look like a load that jumps, and the law would keep a large reserve for it. So the mean of the network traffic over
+the window replaces the newest step.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ def with_recovery_bytes(signal: BrokerSignal, leader: MoveSignal | None, followe
     Args:
         leader, follower: the newest signal of the broker's sides.
     """
-    is_quota_known = signal.throttled_by != ThrottledBy.REPLICATION  # Otherwise the metric counts more than the quota does.
+    is_quota_known = (
+        signal.throttled_by != ThrottledBy.REPLICATION
+    )  # Otherwise the metric counts more than the quota does.
     sent, received = _gained_bytes_per_s(leader), _gained_bytes_per_s(follower)
     if leader is not None and sent is not None and signal.reassignment_out_bytes_per_s is not None:
         # A leader's gained bytes are those of recovering replicas only.
