@@ -207,7 +207,7 @@ def step_text(step: StepResult) -> str:
     if step.exceeds_objective:
         verdict = "exceeds the objective" + (", stopped" if step.was_stopped else "")
     elif step.is_unmeasured:
-        verdict = "not measured, counts as exceeded"
+        verdict = "not measured, counts as failed"
     elif step.failed:
         verdict = f"the requests did not keep up: {step.achieved_per_s:.3g}/s"
     else:

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from streaming.shared.contract import BrokerSignal, MoveSignal, ThrottledBy
+from streaming.shared.contract import BrokerSignal, MoveSignal
+from tuner.control.throttle.steering.side_inputs import throttled_bytes_per_s
 from tuner.control.throttle.steering.state import in_sync_bytes_per_s
 
 
@@ -23,15 +24,10 @@ def with_recovery_bytes(signal: BrokerSignal, leader: MoveSignal | None, followe
     Args:
         leader, follower: the newest signal of the broker's sides.
     """
-    is_quota_known = (
-        signal.throttled_by != ThrottledBy.REPLICATION
-    )  # Otherwise the metric counts more than the quota does.
     sent, received = _gained_bytes_per_s(leader), _gained_bytes_per_s(follower)
     if leader is not None and sent is not None and signal.reassignment_out_bytes_per_s is not None:
         # A leader's gained bytes are those of recovering replicas only.
-        catch_up = signal.reassignment_out_bytes_per_s + sent
-        if is_quota_known:
-            catch_up = max(catch_up, _quota_catch_up(signal.leader_throttled_bytes_per_s, leader))
+        catch_up = max(signal.reassignment_out_bytes_per_s + sent, _quota_catch_up(signal, leader))
         signal = replace(
             signal,
             step_network_out_bytes_per_s=signal.network_out_bytes_per_s,
@@ -40,9 +36,7 @@ def with_recovery_bytes(signal: BrokerSignal, leader: MoveSignal | None, followe
         )
     if follower is not None and received is not None and signal.reassignment_in_bytes_per_s is not None:
         # A follower's gained bytes include those of adding replicas.
-        catch_up = max(signal.reassignment_in_bytes_per_s, received)
-        if is_quota_known:
-            catch_up = max(catch_up, _quota_catch_up(signal.follower_throttled_bytes_per_s, follower))
+        catch_up = max(signal.reassignment_in_bytes_per_s, received, _quota_catch_up(signal, follower))
         signal = replace(
             signal,
             step_network_in_bytes_per_s=signal.network_in_bytes_per_s,
@@ -60,6 +54,6 @@ def _gained_bytes_per_s(move: MoveSignal | None) -> float | None:
     return sum(step.gained_bytes for step in move.steps) / seconds if seconds > 0 else None
 
 
-def _quota_catch_up(throttled_bytes_per_s: float | None, move: MoveSignal) -> float:
-    """Returns the bytes/s that the quota counted without those of in-sync followers; 0 if they are not known."""
-    return max(0.0, (throttled_bytes_per_s or 0.0) - in_sync_bytes_per_s(move))
+def _quota_catch_up(signal: BrokerSignal, move: MoveSignal) -> float:
+    """Returns the bytes/s that the quota of one side counted, without those of in-sync followers; 0 if they are not known."""
+    return max(0.0, (throttled_bytes_per_s(move.side, signal) or 0.0) - in_sync_bytes_per_s(move))
