@@ -76,8 +76,7 @@ def rheostat(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="print the version and exit")
     ] = False,
 ) -> None:
-    """Declares the options of the program itself. Its callbacks, such as the callback of --version, do the work and end the
-    program."""
+    """Declares the options that stand before a command. The callback of --version prints the version and ends the program."""
 
 
 # In the order of `--help`. Groups stand after the commands of their panel.
@@ -100,6 +99,7 @@ for panel, command, example in (
     (_TRY, demo.demo, "rheostat demo --keep"),
     (_TRY, replay.replay, "rheostat replay --from -2h"),
 ):
+    # These commands are about all clusters of the settings file, so they have no option --cluster.
     all_clusters = command in (run.run, run.collect, run.stream, run.learn)
     app.command(rich_help_panel=panel, **with_example(example, all_clusters=all_clusters))(command)
 for panel, name, group in (

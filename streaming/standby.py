@@ -22,8 +22,8 @@ from streaming.shared.kafka.cluster import ClusterError
 
 log = structlog.get_logger("stream")
 
-# If there is no other stream, this stream gets the lease sooner: Kafka answers the first member of a group after 3 s by default. In
-# this case a warm-up would only delay the first signals.
+# If there is no other stream, this stream gets the lease within this time, because Kafka answers the first member of a group after
+# 3 s by default. Then a warm-up would only delay the first signals.
 WARM_UP_AFTER_S = 4.0
 _POLL_S = 0.1
 

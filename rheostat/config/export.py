@@ -58,9 +58,10 @@ class ExportReport:
     """The result of an export, by path.
 
     Attributes:
-        edited: files that an operator changed after their export, and whose content in this version is not new.
-        kept: files that an operator changed and that have new content in this version. They are not overwritten, and are reported
-            once.
+        edited: files that an operator changed after their export, and whose shipped content is the same as at the last export.
+            They stay as they are.
+        kept: files that an operator changed after their export, and that this version ships with other content. They are not
+            overwritten. The next export counts them as edited, so the new content is reported only once.
         outdated: files of an earlier export that this version does not have.
     """
 

@@ -1,9 +1,10 @@
 """Downloads the pinned JVM artifacts of conf/jvm/ivy.xml once into the user's cache folder.
 
-Invariant: the folder does not exist until it is complete, and its artifacts never change. Only JVMs add class archives. The folder
-is filled under a temporary name, compared with the SHA-256 digests in the repository, and then renamed. So no process sees an
-incomplete folder, even after a crash. Each process that loads the artifacts compares the digests again. The folder's name is the
-digest of ivy.xml, so a changed version gets its own folder, and an older checkout keeps using the older folder.
+Invariant: the folder does not exist until it is complete, and its artifacts never change. Only JVMs add class archives
+(class data sharing). The folder is filled under a temporary name, compared with the SHA-256 digests in the repository, and then
+renamed. So no process sees an incomplete folder, even after a crash. Each process that loads the artifacts compares the digests
+again. The folder's name is the digest of ivy.xml, so a changed version gets its own folder, and an older checkout keeps using the
+older folder.
 """
 
 from __future__ import annotations

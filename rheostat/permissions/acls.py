@@ -37,7 +37,8 @@ _OPTIONS = {
     ResourceKind.GROUP: "--group",
     ResourceKind.TRANSACTIONAL_ID: "--transactional-id",
 }
-_GROUPS_OF_SHARED_PARTS = tuple(lease_group(CLUSTER, part) for part in ("collect", "stream"))
+# The lease groups of the collectors and of the streams. These groups are in the metrics cluster, and have its name.
+_COLLECTOR_AND_STREAM_GROUPS = tuple(lease_group(CLUSTER, part) for part in ("collect", "stream"))
 _PRINCIPAL = re.compile(r"[A-Za-z]+:\S.*")
 _PLAIN_TEXT = "PLAINTEXT"
 
@@ -127,8 +128,10 @@ def _resolved(role: Role, settings: Settings) -> Iterator[Permission]:
         elects = settings.tuner.reassign.enabled or settings.tuner.leadership == "act"
         if permission.is_for_plans_and_leaders and not elects:
             continue
-        is_shared = permission.kind is ResourceKind.GROUP and permission.name in _GROUPS_OF_SHARED_PARTS
-        cluster = settings.metrics_cluster if is_shared else settings.cluster
+        has_metrics_cluster_name = (
+            permission.kind is ResourceKind.GROUP and permission.name in _COLLECTOR_AND_STREAM_GROUPS
+        )
+        cluster = settings.metrics_cluster if has_metrics_cluster_name else settings.cluster
         name = permission.name.replace(PREFIX, settings.topics.prefix).replace(CLUSTER, cluster)
         yield replace(permission, name=name)
 
@@ -139,7 +142,7 @@ def _is_needed(permission: Permission, settings: Settings, *, in_metrics_cluster
         return not in_metrics_cluster
     if permission.kind is ResourceKind.TOPIC and permission.name == f"{settings.topics.prefix}.":
         return True  # The watched cluster and the metrics cluster both have topics of rheostat.
-    groups = [name.replace(CLUSTER, settings.metrics_cluster) for name in _GROUPS_OF_SHARED_PARTS]
+    groups = [name.replace(CLUSTER, settings.metrics_cluster) for name in _COLLECTOR_AND_STREAM_GROUPS]
     return (permission.name in (*settings.topic_names().of_measurements, *groups)) == in_metrics_cluster
 
 

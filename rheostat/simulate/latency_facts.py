@@ -68,7 +68,8 @@ class _Resource:
     throttle_bytes_per_s: float
 
     @property
-    def known_utilisation(self) -> float:
+    def utilisation_without_in_sync(self) -> float:
+        """The utilisation by clients and copies alone, because the trace does not have in-sync replication."""
         return (self.client_bytes_per_s + self.copied_bytes_per_s) / self.capacity_bytes_per_s
 
 
@@ -83,7 +84,7 @@ def find_latency_facts(trace: Trace) -> LatencyFacts | None:
     second, broker_index = divmod(int(p99_ms.argmax()), p99_ms.shape[1])
     at_s = begin + second
     utilisation = float(trace.utilisation[at_s, broker_index])
-    resource = max(_resources(trace, at_s, broker_index), key=lambda candidate: candidate.known_utilisation)
+    resource = max(_resources(trace, at_s, broker_index), key=lambda candidate: candidate.utilisation_without_in_sync)
     other = max(0.0, utilisation * resource.capacity_bytes_per_s - resource.copied_bytes_per_s)
     copied_at_throttle = min(resource.copied_bytes_per_s, resource.throttle_bytes_per_s)
     facts = LatencyFacts(

@@ -62,9 +62,9 @@ def load_scenario(name_or_file: str, seed: int | None = None) -> Scenario:
     """Reads a scenario.
 
     Args:
-        name_or_file: a file, or the name of a shipped scenario. A file that ends in ``.json`` is a world of
-            ``benchmarks.control --worst``.
-        seed: replaces the file's seed; without effect on a world.
+        name_or_file: a file, or the name of a shipped scenario. A file that ends in ``.json`` holds a random world (brokers,
+            partitions and loads) that ``benchmarks.control --worst`` has written.
+        seed: replaces the seed of a YAML file. A world has its own seed, which is not replaced.
 
     Raises:
         BadInputError: every fault of the first round that finds any, one per line.
@@ -80,19 +80,19 @@ def load_scenario(name_or_file: str, seed: int | None = None) -> Scenario:
             f"{path}: cannot be read: {error.strerror or error}\nexpected a file, or one of {', '.join(shipped)}"
         ) from error
     if path.suffix == ".json":
-        return _drawn_scenario(text, path)
+        return _world_scenario(text, path)
     return parse_scenario(text, str(path), name=path.stem, seed=seed)
 
 
-def _drawn_scenario(text: str, path: Path) -> Scenario:
-    """Returns the scenario of a world that a benchmark has drawn and written. It has a seed of its own."""
+def _world_scenario(text: str, path: Path) -> Scenario:
+    """Returns the scenario of a random world that a benchmark has written as JSON, with the seed of that world."""
     try:
         world = read_world(text)
     except ValueError as error:
         raise BadInputError(f"{path}: {error}") from error
     if not world.moving:
         raise BadInputError(f"{path}: expected something to copy, found no partition that moves")
-    return Scenario(path.stem, "a drawn plant", world, rate_bytes_per_s_max=_CEILING_SHARE * _slowest_link(world))
+    return Scenario(path.stem, "a random world", world, rate_bytes_per_s_max=_CEILING_SHARE * _slowest_link(world))
 
 
 def _slowest_link(world: World) -> float:

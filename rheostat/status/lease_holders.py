@@ -14,7 +14,8 @@ from streaming.shared.lease import holder_in_client_id, lease_group
 from streaming.shared.short_lists import join_names
 
 _NAMED_MAX = 5
-_PART_BY_KEY = {"collector": "collect", "stream": "stream"}  # Key in the status → the process in the name of its group.
+# Key in the status → name of the process as it appears in the name of the consumer group.
+_PART_BY_KEY = {"collector": "collect", "stream": "stream"}
 
 
 def read_lease_holders(client: ClusterClient, cluster: str, topics: Topics) -> dict[str, Any]:

@@ -9,7 +9,7 @@ these families:
     confluent     jmx-monitoring-stacks and Grafana Cloud's Kafka integration: a meter's Count has the bare name
     bitnami       attribute names at the end, total_ in place of a topic
 
-A series of node_exporter, the speed of a network interface, is about the broker's machine.
+The table also has one series of node_exporter, the speed of a network interface. It describes a machine, not a broker.
 
 Case is ignored, because lowercaseOutputName is a user's choice. A name is left out if it means something else in one of the
 families. Example: in jmx_exporter and Strimzi one name is the handlers' idle share since JVM start, which would hide an overload of

@@ -19,7 +19,7 @@ OVER_AFTER_S = 60  # A period is computed this long after its end, when the live
 _DAY_MS = 24 * 3600 * 1000
 # A signal that is older than this, or this far in the future, has a wrong time.
 _PAST_MS_MAX, _FUTURE_MS_MAX = 2 * _DAY_MS, 3600 * 1000
-# The clock behind the windows' ends may be this far ahead of the clock behind the signals' timestamps.
+# The clock that sets the ends of windows may be this far ahead of the clock that sets the timestamps of signals.
 _SKEW_MS = 60_000
 
 
@@ -70,7 +70,9 @@ class HistoryMaker:
     def run_pass(self, stop: Callable[[], bool], *, smallest_jobs: bool = False) -> None:
         """Computes each period that has ended and has new signals, the newest first.
 
-        Returns after the current job if ``stop`` returns true.
+        Args:
+            stop: asked after each job; if it returns true, the pass ends.
+            smallest_jobs: each job computes only one period.
         """
         with self._open_log() as log:
             progress = self._with_new_signals(self._known_progress(log), log)
@@ -92,8 +94,10 @@ class HistoryMaker:
             self._progress = progress
 
     def _known_progress(self, log: SignalLog) -> HistoryProgress:
-        """Returns the newest progress that was written, with existing offsets. A partition whose offset does not exist any more is
-        read from a day ago."""
+        """Returns the newest progress that was written, with offsets that exist in the topic.
+
+        A partition without a usable offset is read from a day ago.
+        """
         if self._progress is None:
             self._progress = log.progress() or HistoryProgress()
         now_ms = self._now_ms()

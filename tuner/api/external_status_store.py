@@ -17,7 +17,7 @@ DELIVERY_RESULTS = ("delivered", "failed", "dropped")
 
 
 class ExternalStatusStore:
-    """The state of the checks, and counts that last as long as the process. Thread-safe.
+    """The state of the checks, and counts since the start of the process. Thread-safe.
 
     Attributes:
         reports: returns the state of each check; empty while this tuner does not lead.
@@ -38,7 +38,7 @@ class ExternalStatusStore:
             self._failures[check, kind] += 1
 
     def count_delivery(self, webhook: str, result: str) -> None:
-        """Counts the result of a delivery: one of ``DELIVERY_RESULTS``; after failed it is tried again."""
+        """Counts the result of a delivery: one of ``DELIVERY_RESULTS``. A delivery that failed is tried again."""
         with self._lock:
             self._deliveries[webhook, result] += 1
 

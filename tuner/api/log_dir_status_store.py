@@ -1,4 +1,4 @@
-"""The copies between log directories of the last cycle, for the API and the metrics. The loop writes, the server reads."""
+"""Keeps the last cycle's copies between log directories, for the API and the metrics. The loop writes, the server reads."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ class LogDirStatusStore:
     def __init__(self, cluster: str, throttles: StatusStore | None = None) -> None:
         """
         Args:
-            throttles: counts these writes together with writes of replication throttles; None if they are not counted.
+            throttles: counts writes of log directory throttles together with writes of replication throttles; None if writes are
+                not counted.
         """
         self.cluster = cluster
         self._throttles = throttles

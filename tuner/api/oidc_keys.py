@@ -29,7 +29,8 @@ DEMAND_S_MIN = 10.0  # Shortest time between two fetches, also if tokens with un
 WAIT_S_MAX = 5.0  # Longest time that a request waits for new keys.
 _REQUEST_S_MAX = 5.0
 _FILE_CHECK_S = 2.0
-# The only accepted algorithms, by the kind of key. A token does not choose its algorithm: a public key is never used as a secret.
+# The only accepted algorithms, by the kind of key. The token does not choose the algorithm: otherwise a forged token could choose
+# an HMAC, with the public key as its secret.
 ALGORITHMS = {"RSA": "RS256", "EC": "ES256"}
 
 

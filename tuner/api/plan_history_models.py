@@ -10,6 +10,8 @@ from tuner.api.response_models import Paged
 
 
 class PastPlanBody(BaseModel):
+    """One plan of the history: a plan that has ended, or a plan that still runs."""
+
     plan: str
     state: Literal["running", "paused", "cancelling", "done", "cancelled", "unknown"] = Field(
         description="unknown: the journal still has steps of the plan, but not its orders and its result"
@@ -36,7 +38,9 @@ class PlanEventBody(BaseModel):
     id: int = Field(description="of its decision: /decisions/ID")
     started: int = Field(description="steps that the tuner requested")
     ended: int = Field(description="partitions whose step had ended")
-    arrived: int | None = Field(description="partitions at their target by then; null: the entry does not tell")
+    arrived: int | None = Field(
+        description="partitions at their target at this time; null: the journal entry does not have the number"
+    )
     text: str
 
 

@@ -21,10 +21,10 @@ from tuner.core.operator_orders import Orders
 
 @dataclass(frozen=True)
 class StatusSnapshot:
-    """The last cycle with the reference values for progress. Values that several views need are computed once.
+    """The last cycle, and the values with which progress is computed. Values that several views need are computed once.
 
     Attributes:
-        peaks: the highest number of remaining bytes of each destination.
+        peaks: the highest number of remaining bytes of each destination so far; progress is measured from it.
     """
 
     cycle: CycleSnapshot

@@ -11,8 +11,8 @@ Creating a topic takes about 40 ms on an idle controller. So create time and app
 
     ratio = (measured − baseline) ÷ (objective − baseline)
 
-The baseline is the lowest measured value, and rises slowly while all values are higher. The probe's p90 has no baseline, because
-even at low load a request waits for the commit in progress.
+The baseline is the lowest measured value, and rises slowly while all values are higher. The p90 of rheostat's own test creations
+(the create probe) has no baseline, because even at low load a request waits for the commit in progress.
 
 Invariant: a measure at its objective has a ratio of 1, whatever its baseline. A measure without a value is skipped. If no measure
 has a value, the pressure is None, not 0.
@@ -27,7 +27,8 @@ from enum import StrEnum
 from streaming.shared.contract import ControllerSignal
 from tuner.core.controller import ClusterWideMeasures, ControllerObjective
 
-_BASELINE_DECAY = 0.002  # Share of the difference, per signal: an old baseline is forgotten in about an hour.
+# Each signal raises a baseline by this share of (measured − baseline), so an old baseline is forgotten in about an hour.
+_BASELINE_DECAY = 0.002
 _BASELINE_MS_MIN = 1.0
 _BASELINE_RATIO_MAX = 0.8  # Baseline ÷ objective. An objective below the baseline could never be met.
 
@@ -97,7 +98,7 @@ def worst_pressure(
 def missing_measures(
     signal: ControllerSignal, cluster_wide: ClusterWideMeasures, objective: ControllerObjective
 ) -> tuple[Measure, ...]:
-    """Returns the measures that have an objective but no value. While one is missing, the controller may have no headroom."""
+    """Returns the measures that have an objective but no value. Without one of them, an overload may be overlooked."""
     # The creation time is left out: without creations there is no value, and no creation is too slow.
     measures = (
         (Measure.IDLE, signal.idle_ratio, objective.idle_ratio_min),

@@ -35,11 +35,11 @@ class ThrottleLimits:
     # present rate. The age is four times ``signal_age_s_max``.
     decay_age_s: float = 60.0
     decay_ratio: float = 0.9
-    # Minimum time between two steps of this decay. It is a little less than one cycle, because a cycle may come early.
+    # Minimum time between two steps of the decay. It is a little less than one cycle, because a cycle may come early.
     decay_every_s: float = 4.0
     # Two measures of the same bytes contradict each other if they differ by this factor and by at least
     # ``contradiction_bytes_per_s_min``. Smaller differences are normal, because Kafka's quota lets bytes through in bursts. Kafka's
-    # measure is a mean over 11 s, that of the stream over 30 s.
+    # measure is a mean over 11 s, and the stream's measure is a mean over 30 s.
     contradiction_ratio: float = 3.0
     contradiction_bytes_per_s_min: float = 10 * MB
     # A reassignment has ended after three snapshots in a row without moves: tools that move in batches pause for up to 10 s.
@@ -71,7 +71,10 @@ class ThrottleLimits:
 
     @property
     def override_bytes_per_s_max(self) -> float:
-        """The highest rate of an override: the highest ceiling that the schedule ever sets, because an override precedes it."""
+        """The highest rate of an override: the highest ceiling that the schedule ever sets.
+
+        An override takes precedence over the schedule, so the ceiling of the moment does not limit it.
+        """
         return max(self.rate_bytes_per_s_max, self.order_rate_bytes_per_s_max or 0.0)
 
     @property
@@ -91,14 +94,14 @@ class ThrottleLimits:
 class StallLimits:
     """The constants of the stall detector (tuner/control/throttle/diagnosis/stall_detector.py)."""
 
-    # A move loses time while it copies less than this share of the expected bytes. With a throttle in full use a move copies 0.8 to
-    # 1.0 of them, and at slower disks or links 0.7.
+    # A move loses time while it copies less than this share of the expected bytes. A move that uses its throttle fully copies 0.8
+    # to 1.0 of the expected bytes; with slow disks or links it copies 0.7 of them.
     share_expected: float = 0.5
     # A move with this many lost seconds is stalled. A pause of a broker (garbage collection, an election, a busy disk) lasts 12 s
-    # at most. Three scrapes 5 s apart give this time, even if they come a little early.
+    # at most. Three steps of 5 s reach the 14.5 s, even if scrapes come a little early.
     stalled_lost_s: float = 14.5
     # The progress is judged over the newest steps that together last this long, because the quota passes bytes in bursts with
-    # silence in between. Two scrapes 5 s apart give this time, or one step of 10 s, even if they come a little early.
+    # silence in between. Two steps of 5 s, or one step of 10 s, reach the 8.5 s, even if scrapes come a little early.
     window_s: float = 8.5
     # A longer step is a gap in the data: the move counts as unknown, not as stalled. At one snapshot every 10 s, three snapshots in
     # a row may be missing. After a longer gap it is unknown which rates the throttles allowed in the meantime.

@@ -17,7 +17,8 @@ from tuner.control.throttle.state import OwnedRate
 from tuner.journal.bodies import VERSION, LogDirBody, decode_body
 from tuner.journal.entries import STEERING, Entry
 
-# Changes after the first change of a copy. They have a ring of their own, so that they do not displace other decisions.
+# The reasons of changes after the first change of a copy. Entries of these changes have their own ring (entries.py), so that they
+# do not displace entries of other decisions.
 _STEERED = frozenset(
     {
         LogDirReason.CLIENTS_WELL,
@@ -69,13 +70,13 @@ class RecoveredLogDirs:
     @property
     def memory(self) -> LogDirMemory:
         memory = LogDirMemory()
-        for of_broker in self._by_key.values():
+        for broker_memory in self._by_key.values():
             memory = replace(
                 memory,
-                owned={**memory.owned, **of_broker.owned},
+                owned={**memory.owned, **broker_memory.owned},
                 externally_owned_until_ms={
                     **memory.externally_owned_until_ms,
-                    **of_broker.externally_owned_until_ms,
+                    **broker_memory.externally_owned_until_ms,
                 },
             )
         return memory
@@ -121,7 +122,7 @@ def log_dir_entry(
     """Returns the entry of a decision.
 
     Args:
-        kind: "decision", "intent" or "outcome". The intent of a change that only follows the clients becomes a steering tick.
+        kind: "decision", "intent" or "outcome". The intent of a change for which ``is_steered`` is true becomes a steering entry.
     """
     names = ("broker", "current_bytes_per_s", "setpoint_bytes_per_s", "value_bytes_per_s", "managed_bytes_per_s")
     return Entry(

@@ -88,7 +88,7 @@ def rebalance(loads: BrokerLoads, tolerance: float = TOLERANCE) -> GeneratedPlan
 def _empty_brokers(
     loads: BrokerLoads, leaving: Collection[int], remaining: list[int], successors: Mapping[int, int]
 ) -> GeneratedPlan:
-    """Returns a plan that moves all replicas from ``leaving`` to ``remaining`` brokers, first of all to a broker's successor."""
+    """Returns a plan that moves all replicas from ``leaving`` to ``remaining`` brokers, if possible to the successors."""
     for p in _largest_first(loads.partitions.values()):
         for old in p.replicas:
             if old not in leaving:

@@ -75,27 +75,27 @@ class _Balance:
     def _weight(self, key: TopicPartition) -> float:
         return self._loads.partitions[key].size_bytes if self._by_bytes else 1.0
 
-    def find(self, giver: int, taker: int, size_max: float, gap: float) -> TopicPartition | None:
-        """Returns the largest replica of at most ``size_max``, else the smallest replica below ``gap``; None if there is none.
+    def find(self, giver: int, taker: int, size_max: float, difference: float) -> TopicPartition | None:
+        """Returns the largest replica up to ``size_max``, else the smallest replica below ``difference``; None if there is none.
 
         Args:
             size_max: the largest size that leaves both loads on their side of the mean.
-            gap: difference between the load of the giver and the load of the taker.
+            difference: load of the giver − load of the taker.
         """
         replicas = self._replicas_on[giver]
         first = bisect_left(replicas, -size_max, key=lambda key: -self._weight(key))
-        key = self._first_allowed(replicas[first:], giver, taker, gap)
+        key = self._first_allowed(replicas[first:], giver, taker, difference)
         if key is None:
-            key = self._first_allowed(reversed(replicas[:first]), giver, taker, gap)
+            key = self._first_allowed(reversed(replicas[:first]), giver, taker, difference)
         return key
 
     def _first_allowed(
-        self, keys: Iterable[TopicPartition], giver: int, taker: int, gap: float
+        self, keys: Iterable[TopicPartition], giver: int, taker: int, difference: float
     ) -> TopicPartition | None:
-        """Returns the first replica that may move and is smaller than ``gap``, so that its move makes the loads more equal."""
+        """Returns the first replica that may move and is smaller than ``difference``, so its move makes the loads more equal."""
         loads = self._loads
         for key in keys:
-            if key in self._moved_partitions or not 0 < self._weight(key) < gap:
+            if key in self._moved_partitions or not 0 < self._weight(key) < difference:
                 continue
             if (
                 loads.has_no_replica_on(key, taker)

@@ -1,7 +1,13 @@
 """Reads the records of the inputs topic back as steps, each with its inputs.
 
-Each controller has a stream of its own (journal/delta_stream.py). A frame is the whole state before a step; the following steps
-have only the changes. A stream begins with a frame, and a gap in one stream does not affect the other streams.
+Each controller has a stream of its own (journal/delta_stream.py). A stream begins with a frame, and a gap in one stream does not
+affect the other streams.
+
+Terms:
+    step    one run of a controller: its inputs and its decisions.
+    frame   the whole state (inputs and memory) before a step. The steps after it have only the changes of the state.
+    piece   one change of one field of the state (journal/codec.py). A frame and a step consist of a header and pieces. The header
+            has the number of pieces, so a missing piece is noticed.
 
 Invariant: a step is returned only if all its inputs are known. A run whose first records were deleted starts with its first
 complete frame. A run of a killed tuner ends with its last complete step. After a missing record a stream continues at the next
@@ -28,6 +34,7 @@ class RecordingChunk:
     Attributes:
         run: the id of the tuner process that wrote the record.
         number: the number of the record within its run.
+        headers, pieces: the headers and pieces of steps and frames, as JSON objects.
     """
 
     run: str
@@ -43,7 +50,8 @@ class RecordedStep:
 
     Attributes:
         kind: a key of ``STREAM_BY_KIND``.
-        decisions: the digest of its decisions (journal/decision_digest.py).
+        decisions: the digest of the step's decisions (journal/decision_digest.py).
+        program: the version of rheostat that wrote the step.
         pieces: the changes since the previous step; None if they are not known.
         frame: the whole state before the step; None if not recorded with this step.
     """
@@ -129,14 +137,14 @@ def _gapless_sections(chunks: Iterable[RecordingChunk]) -> Iterator[list[Recordi
 
 @dataclass(slots=True)
 class _Frame:
-    """A frame while its pieces are read."""
+    """A frame whose pieces are being read."""
 
     header: Mapping[str, Any]
     pieces: list[Piece] = field(default_factory=list)
     pieces_read: int = 0  # Also counts pieces of state fields that this version does not know.
 
     def state(self) -> StateValues | None:
-        """Returns the state; None while pieces are missing."""
+        """Returns the state; None while fewer pieces have been read than the header counts."""
         if self.pieces_read < self.header["pieces"]:
             return None
         state: StateValues = {}
@@ -150,9 +158,10 @@ class _StreamState:
     """The state of one stream after its last step.
 
     Attributes:
-        frame_header: the header of the last frame, with settings and program.
+        frame_header: the header of the last frame. It has the settings and the version of rheostat.
         is_running: whether the last step was returned, so that the next step may continue it.
-        is_unfinished: whether a step was incomplete after the stream had been running.
+        is_unfinished: True from an incomplete step of a running stream, or an incomplete frame, until the next returned step.
+            Meanwhile an unusable step counts as ``unfinished``; at other times it counts as ``before_a_frame``.
     """
 
     frame_header: Mapping[str, Any] | None = None
@@ -166,7 +175,7 @@ class _SectionReader:
     def __init__(self, missed: MissedSteps) -> None:
         self._missed = missed
         self._step_headers: list[Mapping[str, Any]] = []
-        # By step. None stands for a state field that this version does not know.
+        # By step. None stands for a piece of a state field that this version does not know.
         self._pieces: defaultdict[int, list[Piece | None]] = defaultdict(list)
         self._frames: dict[int, _Frame] = {}  # By step.
 

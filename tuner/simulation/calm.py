@@ -40,8 +40,9 @@ class Calm:
         rate_variation_per_min: total variation of a rate beyond its trend ÷ its mean, per minute; as mean of all throttles, each
             weighted by the time in which it has work.
         burst_ratio_max: the highest value of (bytes that passed ÷ bytes that the rate allows), over all intervals and throttles.
-        undershoot_ratio: bytes that the rates allow and that did not pass ÷ bytes that the rates allow. It is computed for leaders
-            and for followers, and the smaller value is used: the throttles of the other kind have a margin and do not limit.
+        undershoot_ratio: bytes that the rates allow and that did not pass ÷ bytes that the rates allow. It is computed for the
+            throttles of leaders and for those of followers, and the smaller value is used. The kind with the larger value is set
+            with a margin above the copy's rate, so it does not limit the copy.
         silence_s_max: longest time in seconds in which nothing passes although work is left.
         config_writes_per_broker_min: settings written per broker and minute of the moves.
     """
@@ -66,8 +67,8 @@ class ThrottleSeries:
     has_work: Bools  # At any time of the interval.
 
     @property
-    def limits(self) -> Bools:
-        """Returns where a rate is set and work is left."""
+    def is_limiting(self) -> Bools:
+        """By interval and throttle: True if a rate is set and work is left."""
         return self.has_work & np.isfinite(self.rate_bytes_per_s)
 
 
@@ -93,16 +94,16 @@ def rate_variation_per_min(*kinds: ThrottleSeries) -> float | None:
     """Returns the rate variation of all throttles, weighted by time; None if no rate is ever set."""
     variation, minutes = 0.0, 0.0
     for series in kinds:
-        limits = series.limits
-        rate = np.where(limits, series.rate_bytes_per_s, 0.0)
-        own_s = series.step_s @ limits
-        is_set = own_s > 0
+        is_limiting = series.is_limiting
+        rate = np.where(is_limiting, series.rate_bytes_per_s, 0.0)
+        limiting_s = series.step_s @ is_limiting  # By throttle: the time in which a rate is set and work is left.
+        is_set = limiting_s > 0
         if not is_set.any():
             continue
-        mean = (series.step_s @ rate)[is_set] / own_s[is_set]
-        changes = np.diff(rate, axis=0) * (limits[1:] & limits[:-1])
+        mean = (series.step_s @ rate)[is_set] / limiting_s[is_set]
+        changes = np.diff(rate, axis=0) * (is_limiting[1:] & is_limiting[:-1])
         variation += float((_beyond_trend(changes, series.step_s)[is_set] / np.maximum(mean, 1.0)).sum())
-        minutes += float(own_s.sum()) / 60.0
+        minutes += float(limiting_s.sum()) / 60.0
     return variation / minutes if minutes > 0 else None
 
 
@@ -123,10 +124,13 @@ def burst_ratio_max(*kinds: ThrottleSeries) -> float | None:
     """Returns the highest ratio of passed bytes to allowed bytes of any interval; None if no rate is ever set."""
     ratios = [
         float(
-            (series.passed_bytes_per_s[series.limits] / np.maximum(series.rate_bytes_per_s[series.limits], 1.0)).max()
+            (
+                series.passed_bytes_per_s[series.is_limiting]
+                / np.maximum(series.rate_bytes_per_s[series.is_limiting], 1.0)
+            ).max()
         )
         for series in kinds
-        if series.limits.any()
+        if series.is_limiting.any()
     ]
     return max(ratios, default=None)
 
@@ -141,7 +145,7 @@ def undershoot_ratio(*kinds: ThrottleSeries) -> float | None:
         work = series.has_work
         inner = np.zeros_like(work)
         inner[1:-1] = work[:-2] & work[1:-1] & work[2:]
-        inner &= series.limits
+        inner &= series.is_limiting
         allowed = series.step_s @ np.where(inner, series.rate_bytes_per_s, 0.0)
         missing = np.where(inner, np.maximum(series.rate_bytes_per_s - series.passed_bytes_per_s, 0.0), 0.0)
         if allowed.sum() > 0:

@@ -8,6 +8,12 @@ Invariant: the lag of a follower is exactly the bytes that it needed and did not
 link carries its demand and no follower lags.
 
 Simplification: all lagging followers share the spare capacity evenly, and take it before any reassignment does.
+
+Terms (see also replicas.py and demand.py):
+    row            one replica of one partition on one broker.
+    steady         the rows of in-sync followers; ``steady_…`` arrays have one entry for each of these rows.
+    steady_weight  mean bytes/s written to the partition of a row.
+    factor         current load of a leader ÷ its mean load; steady_weight × factor is the bytes/s that a row needs.
 """
 
 from __future__ import annotations
@@ -27,7 +33,7 @@ class InSyncLag:
     def __init__(self, replicas: Replicas, lag_s_max: float) -> None:
         self._replicas = replicas
         self._lag_s_max = lag_s_max
-        # By row: time since the follower was last caught up.
+        # By row: time since the follower was last caught up with its leader.
         self._lagging_s: Floats = np.zeros(len(replicas.partition))
         self._any_lags = False
 
@@ -35,8 +41,9 @@ class InSyncLag:
         """Advances by one tick.
 
         Returns:
-            The received bytes of in-sync replication minus its demand in this tick, by broker; negative if it got less than it
-            needed. The same for the sent bytes. The rows that leave the ISR now.
+            1. By broker: the bytes that in-sync replication received in this tick − the bytes that it needed.
+            2. By broker: the bytes that in-sync replication sent in this tick − the bytes that it needed to send.
+            3. The rows that leave the ISR now.
         """
         replicas = self._replicas
         zeros = np.zeros(len(replicas.brokers))
@@ -45,9 +52,9 @@ class InSyncLag:
             return zeros, zeros, _NO_ROWS
         rows, leader, follower = replicas.steady, replicas.steady_leader, replicas.steady_follower
         demanded = demand.factor[leader] * replicas.steady_weight * dt_s
-        share_in = _share(demand.steady_in, demand.spare_in)
-        share_out = _share(demand.steady_out, demand.spare_out)
-        missed = demanded * (1.0 - np.minimum(share_in[follower], share_out[leader]))
+        served_share_in = _served_share(demand.steady_in, demand.spare_in)
+        served_share_out = _served_share(demand.steady_out, demand.spare_out)
+        missed = demanded * (1.0 - np.minimum(served_share_in[follower], served_share_out[leader]))
         lag = replicas.lag_bytes[rows] + missed
         extra = np.minimum(lag, self._spare(lag, demand, dt_s))
         lag -= extra
@@ -61,7 +68,7 @@ class InSyncLag:
         return sums(follower, excess, count), sums(leader, excess, count), too_late
 
     def _spare(self, lag: Floats, demand: Demand, dt_s: float) -> Floats:
-        """Returns the bytes beyond its demand that each row may take: an equal share of the spare capacity at both brokers."""
+        """Returns the bytes beyond its demand that each steady row may take: an equal share of both brokers' spare capacity."""
         replicas, count = self._replicas, len(self._replicas.brokers)
         leader, follower = replicas.steady_leader, replicas.steady_follower
         lags = (lag > 0.0).astype(np.float64)
@@ -71,7 +78,7 @@ class InSyncLag:
         return part
 
 
-def _share(demanded: Floats, spare: Floats) -> Floats:
+def _served_share(demanded: Floats, spare: Floats) -> Floats:
     """Returns the share of ``demanded`` that can be served: below 1 where ``spare`` is negative."""
     share: Floats = np.clip(1.0 + np.minimum(spare, 0.0) / np.maximum(demanded, 1.0), 0.0, 1.0)
     return share

@@ -77,8 +77,8 @@ def reassignment_executor(
     )
     config = ExecutorConfig(
         limits=_operator_limits(settings, context.partition_limits),
-        # The answer may come only with a regular cycle, and the next regular cycle may fail. So a step waits for at least two
-        # cycles.
+        # The throttle controller may answer the handshake only in a regular cycle, and the next regular cycle may fail. So a step
+        # waits for at least two cycles.
         prepare_s_max=max(PREPARE_S_MAX, 2 * settings.cycle_s),
         dry_run=settings.dry_run,
     )

@@ -68,12 +68,14 @@ def run_generate(
     limits = overrides.apply_to(settings.limits) or PartitionLimits()
     with open_cluster(settings, _CLIENT_ID) as client:
         layout = read_layout(client, settings, _CLIENT_ID)
-        cordoned = read_cordoned_brokers(client, layout)
-        request.check_brokers(layout.brokers, {*layout.brokers, *count_replicas(layout).by_broker}, cordoned)
+        # In contrast, ``request.cordoned`` has the brokers that the plan will cordon.
+        already_cordoned = read_cordoned_brokers(client, layout)
+        known = {*layout.brokers, *count_replicas(layout).by_broker}
+        request.check_brokers(layout.brokers, known, already_cordoned)
         check_can_cordon(client, layout, request.cordoned)
         check_nothing_moves(layout)
         sizes = read_log_bytes(client, layout)
-        loads = make_loads(layout, sizes, limits, cordoned)
+        loads = make_loads(layout, sizes, limits, already_cordoned)
         held_bytes_before, hosted_before = dict(loads.held_bytes), dict(loads.hosted)  # ``generate`` changes the loads.
         try:
             plan = request.generate(loads)
@@ -118,7 +120,11 @@ def make_loads(
     limits: PartitionLimits,
     cordoned: Collection[int] = (),
 ) -> BrokerLoads:
-    """Returns the loads that the plan starts from, without partitions that have no leader to copy from."""
+    """Returns the loads that the plan starts from, without partitions that have no leader to copy from.
+
+    Args:
+        cordoned: brokers that are already cordoned, so that the plan gives them no replicas.
+    """
     partitions = [
         PlacedPartition(state.topic, state.partition, state.replicas, sizes[key])
         for key, state in layout.partitions.items()

@@ -94,7 +94,7 @@ class PlanRequest:
 
     @property
     def cordoned(self) -> tuple[int, ...]:
-        """The brokers that the plan cordons."""
+        """The brokers that the plan will cordon: the brokers that it empties, if ``cordon`` is set."""
         return tuple(sorted({*self.drain, *self.pairs()})) if self.cordon else ()
 
     def check_brokers(self, alive: Collection[int], known: Collection[int], cordoned: Collection[int] = ()) -> None:
@@ -102,7 +102,7 @@ class PlanRequest:
 
         Args:
             known: brokers that are alive or host a replica.
-            cordoned: brokers that take no new replicas.
+            cordoned: brokers that are cordoned now, so that they take no new replicas.
 
         Raises:
             BadInputError: naming the broker that does not exist, is not alive, or is cordoned.

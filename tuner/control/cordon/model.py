@@ -23,8 +23,9 @@ class OwnedCordon:
         found: the entries of other tools before rheostat added its own.
         was_set: before rheostat added its entries, the setting was set on the broker itself.
         is_written: the broker has shown the entries. While this is False, the write may have failed.
-        missing_since_ms: for entries whose write got no answer, and which no plan orders any more: since when (epoch) the broker
-            has answered without them; 0: it has not. The write may still take effect.
+        missing_since_ms: used only if the write of the entries got no answer, and no plan orders them any more. It is the time
+            (epoch) at which the broker first answered without the entries; 0: the broker has not answered since. The write may
+            still take effect after this time.
     """
 
     plan: str

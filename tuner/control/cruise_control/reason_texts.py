@@ -8,7 +8,7 @@ from types import MappingProxyType
 from tuner.control.cruise_control.decision import CruiseControlReason
 from tuner.core.reason_text import ReasonText
 
-_LEAVES = "leaves the number alone"
+_LEAVES = "leaves the number of partitions at a time alone"
 
 CRUISE_CONTROL_REASON_TEXTS: Mapping[CruiseControlReason, ReasonText] = MappingProxyType(
     {
@@ -24,8 +24,11 @@ CRUISE_CONTROL_REASON_TEXTS: Mapping[CruiseControlReason, ReasonText] = MappingP
             cause="an operator paused the tuner", effect=_LEAVES, advice="end the pause with `rheostat resume`"
         ),
         CruiseControlReason.ADJUSTED_BY_TOOL: ReasonText(
-            cause="another tool, an operator or the concurrency adjuster of Cruise Control has changed the number",
-            effect="leaves the number alone for `tuner.external_change_hold_s`",
+            cause=(
+                "another tool, an operator or the concurrency adjuster of Cruise Control has changed the number of partitions at a "
+                "time"
+            ),
+            effect="leaves the number of partitions at a time alone for `tuner.external_change_hold_s`",
             advice=(
                 "turn off `concurrency.adjuster.inter.broker.replica.enabled` in Cruise Control, or set "
                 "`tuner.cruise_control.concurrency: watch`"
@@ -37,26 +40,26 @@ CRUISE_CONTROL_REASON_TEXTS: Mapping[CruiseControlReason, ReasonText] = MappingP
             advice="set `tuner.unthrottled_moves: throttle`, so that the tuner throttles these moves",
         ),
         CruiseControlReason.FITS_THROTTLE: ReasonText(
-            cause="the number is right for the lowest throttle of the moves", effect="leaves the number alone"
+            cause="the number of partitions at a time is right for the lowest throttle of the moves", effect=_LEAVES
         ),
         CruiseControlReason.WATCHED: ReasonText(
             cause=(
-                "another number would be right for the lowest throttle of the moves, and `tuner.cruise_control.concurrency` "
-                "is `watch`"
+                "another number of partitions at a time would be right for the lowest throttle of the moves, and "
+                "`tuner.cruise_control.concurrency` is `watch`"
             ),
             effect="reports the number, and does not set it",
             advice="set `tuner.cruise_control.concurrency: act` if the tuner should set the number",
         ),
         CruiseControlReason.VETOED: ReasonText(
-            cause="a higher number would be right, but a check of `tuner.vetoes` vetoes",
+            cause="a higher number of partitions at a time would be right, but a check of `tuner.vetoes` vetoes",
             effect="does not raise the number until the veto ends",
         ),
         CruiseControlReason.RAISED_RECENTLY: ReasonText(
-            cause="a higher number would be right, but the tuner raised the number less than a minute ago",
+            cause="a higher number of partitions at a time would be right, but the tuner raised it less than a minute ago",
             effect="raises the number when the minute has passed",
         ),
         CruiseControlReason.FOLLOWS_THROTTLE: ReasonText(
-            cause="another number is right for the lowest throttle of the moves",
+            cause="another number of partitions at a time is right for the lowest throttle of the moves",
             effect="sets this number for the execution in progress; Cruise Control forgets it when the execution ends",
         ),
     }

@@ -30,7 +30,7 @@ class QuotaReason(StrEnum):
     NOT_BINDING = "not_binding"
     SETTLING = "settling"
     AT_CAP = "at_cap"
-    NEAR_KNOWN_LIMIT = "near_known_limit"
+    NEAR_KNOWN_LIMIT = "near_known_limit"  # A slightly higher total rate overloaded the controller before.
     HEADROOM_AVAILABLE = "headroom_available"
     FALLING_BEHIND = "falling_behind"
     NEAR_OBJECTIVE = "near_objective"

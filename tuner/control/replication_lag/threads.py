@@ -1,4 +1,4 @@
-"""Computes which value of num.replica.fetchers separates the busy partitions of lagging followers.
+"""Computes which value of num.replica.fetchers puts the busy partitions of lagging followers on different threads.
 
 The computation covers all partitions that the followers copy. The write rates of the partitions with the largest lags are measured.
 The other bytes that a thread copies are divided equally among its other partitions.

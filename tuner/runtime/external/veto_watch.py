@@ -4,7 +4,7 @@ A decision never waits for a check: it gets the last answers. Each check has one
 a check that hangs delays no other check.
 
     valid answer       counts for ``answer_valid_s``
-    no valid answer    the check holds for ``unknown_hold_s``, and after that it does not veto
+    no valid answer    for ``unknown_hold_s`` no throttle is raised; after that the check does not veto
 """
 
 from __future__ import annotations
@@ -142,8 +142,8 @@ class VetoWatch:
             state.failure = str(failure)
         if is_new:
             log.warning(
-                "a check gives no valid answer: its last answer counts for answer_valid_s, then the check holds throttles for "
-                "unknown_hold_s, and after that it does not veto",
+                "a check gives no valid answer: its last answer counts for answer_valid_s, then no throttle is raised for "
+                "unknown_hold_s, and after that the check does not veto",
                 veto=check.name,
                 why=str(failure),
                 answer_valid_s=check.answer_valid_s,

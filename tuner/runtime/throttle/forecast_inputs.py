@@ -1,4 +1,7 @@
-"""Provides the inputs of forecasts for running moves: usable profiles, capacities, and the limits of the schedule."""
+"""Provides the inputs of forecasts for running moves: usable profiles, capacities, and the limits of the schedule.
+
+A profile is what rheostat has learned about a broker: its loads, latency and capacities (``BrokerProfile``).
+"""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ class ReplicaListWriter:
         """Carries out the list edits and first rates of a cycle. Returns the topics and sides where a write failed.
 
         Raises:
-            JournalError: the writes that are not in the journal were not made.
+            JournalError: the journal cannot be written. Changes that are not recorded in the journal were not made.
         """
         removals = [d for d in decisions if isinstance(d, RemovePairs)]
         starts = [d for d in decisions if isinstance(d, StartRate)]
@@ -153,7 +153,7 @@ class ReplicaListWriter:
         return failures
 
     def _report(self, acts: Sequence[ExecutedDecision]) -> None:
-        """Reports writes to the observer. Failed writes pause before the next attempt."""
+        """Reports writes to the observer. After a failed write, its next attempt is delayed."""
         if acts:
             self._observer.record_actions(acts)
         for decision, failure in acts:

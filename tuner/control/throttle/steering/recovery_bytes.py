@@ -1,12 +1,13 @@
 """Adds the bytes of recovering replicas to the catch-up bytes of a broker.
 
 Kafka's reassignment metrics count the replicas that a reassignment adds, and not those that recover. Without this correction the
-control law would take a recovery for load of clients, and would leave it less and less.
+control law would take a recovery for client load, and would leave the recovery less and less bandwidth.
 
 Two measurements tell what recovering replicas fetch: the growth of their logs, which is too low if retention deletes segments at
-the same time, and the bytes that Kafka's quota counts. Neither covers exactly the newest step of the network traffic. The
-difference would look like a load that jumps, and the law would keep a large reserve for it. So the mean of the network traffic over
-the window replaces the newest step.
+the same time, and the bytes that Kafka's quota counts. Neither covers exactly the newest step (the time between the last two
+scrapes), which the newest network traffic covers. So that traffic minus the catch-up bytes would look like a client load that
+jumps, and the law would keep a large reserve for the jumps. To avoid this, the mean of the network traffic over the window
+replaces the traffic of the newest step.
 """
 
 from __future__ import annotations
@@ -55,5 +56,5 @@ def _gained_bytes_per_s(move: MoveSignal | None) -> float | None:
 
 
 def _quota_catch_up(signal: BrokerSignal, move: MoveSignal) -> float:
-    """Returns the bytes/s that the quota of one side counted, without those of in-sync followers; 0 if they are not known."""
+    """Returns the bytes/s that the quota of one side counted − the bytes/s of in-sync followers; 0 if not known."""
     return max(0.0, (throttled_bytes_per_s(move.side, signal) or 0.0) - in_sync_bytes_per_s(move))
