@@ -1,7 +1,7 @@
 """Runs collector, stream, tuner and learn as child processes for `rheostat run`, and restarts a part that dies, with back-off.
 
 The parts are separate processes, so that a crash of one part does not end the others. A part whose work has stopped is killed, and
-restarted like one that died. At the end all parts get SIGTERM, the tuner first, and end in parallel.
+restarted like a part that died. At the end all parts get SIGTERM, the tuner first, and end in parallel.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ STREAM_NICE = 5
 LEARN_NICE = 10  # learn has the lowest priority: a profile is valid for hours.
 LEARN_DELAY_S = 20.0  # learn starts after the stream, because it reads what the stream writes.
 BACKOFF_S_MIN, BACKOFF_S_MAX = 1.0, 30.0
-# Its absence changes no decision for hours, and each start of it takes seconds of CPU time.
+# Longer for learn: its absence changes no decision for hours, and each start of learn takes seconds of CPU time.
 LEARN_BACKOFF_S_MAX = 300.0
 WELL_AFTER_S = 60.0  # A child that ran for this long has recovered: its next restart has the shortest back-off again.
 _NICE = {"stream": STREAM_NICE, LEARN: LEARN_NICE}

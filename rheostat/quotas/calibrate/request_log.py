@@ -36,7 +36,9 @@ class RequestLog(ProbeWindow):
         self.requests.append(request)
 
     def took_s(self, since_s: float, now_s: float, limit_s: float | None) -> list[float]:
-        """Returns the sorted latencies (s) of all requests that waited at some time since ``since_s``, and of the implied requests.
+        """Returns the sorted latencies (s) of all requests that waited at some time since ``since_s``.
+
+        Requests that were due while a slow request waited are included (the implied requests of probe_window.py).
 
         Args:
             limit_s: a pending request is included once it has waited for longer than this; None means never.

@@ -27,7 +27,7 @@ class BrokerHistory:
     reassignment_in_bytes_per_s: Number | None = None
     reassignment_out_bytes_per_s: Number | None = None
     log_dir_copied_bytes_per_s: Number | None = None
-    # W of each side (docs/explanation/architecture.md); None while no replica is listed.
+    # The steady-state replication of each side (W in docs/explanation/architecture.md); None while no replica is listed.
     leader_steady_state_bytes_per_s: Number | None = None
     follower_steady_state_bytes_per_s: Number | None = None
     # The largest sum of clients and replication in one signal (half a minute), and the produce p99 of that signal.
@@ -40,7 +40,7 @@ class BrokerHistory:
     produce_p99_ms: Number | None = None  # The median of the signals' p99.
     produce_p99_ms_max: Number | None = None
     request_handler_idle_ratio: Number | None = None
-    # On the side with more moving partitions; includes recovering replicas.
+    # Highest number of moving and recovering partitions, on the side (leader or follower) that has more of them.
     moving_partitions_max: Number | None = None
     lag_sum_messages: Number | None = None  # Only replicas in normal replication.
     lag_slope_messages_per_s: Number | None = None  # Mean of the trends over five minutes.

@@ -26,7 +26,7 @@ class LoadForecast:
     Attributes:
         bytes_per_s: by step, from ``BrokerProfile.start_ms`` on; None if not known.
         error_bytes_per_s: mean absolute error of earlier forecasts, by horizon (``HORIZONS_H``); None if not measured yet.
-        model: the model with the most weight.
+        model: the model with the highest weight. A forecast is a weighted mean of several models.
     """
 
     bytes_per_s: Steps = ()
@@ -73,7 +73,7 @@ class BrokerProfile:
     capacity_out: LearnedCapacity | None = None
 
     def step_at(self, at_ms: int) -> int | None:
-        """Returns the step of a time (epoch); None if the time is before the first step or after the last possible one."""
+        """Returns the step of a time (epoch); None if the time is before the first step or after the last possible step."""
         step = (at_ms - self.start_ms) // (STEP_S * 1000)
         return step if 0 <= step < STEPS_MAX else None
 

@@ -79,7 +79,8 @@ class Memory:
     """
 
     stalls: Mapping[int, StallState] = field(default_factory=dict)  # By destination broker.
-    rescued: frozenset[int] = frozenset()  # Destinations whose stall the tuner has answered, until their move ends.
+    # Stalled destinations for which the tuner has raised a rate, until their move ends.
+    rescued: frozenset[int] = frozenset()
     owned: Mapping[BrokerSide, OwnedRate] = field(default_factory=dict)
     externally_owned_until_ms: Mapping[BrokerSide, int] = field(default_factory=dict)
     # The brokers of each partition (topic, partition) that has moved since the last cleanup.
@@ -94,22 +95,24 @@ class Memory:
     idle_lists: frozenset[str] = frozenset()  # Topics with lists in the last idle cycle.
     # Rates in the last idle cycle. Not in the journal.
     idle_rates: Mapping[BrokerSide, int] = field(default_factory=dict)
-    # Since which idle cycle each rate, and the lists of each topic, have been set. For `rheostat throttles`, not for decisions.
+    # By side and by topic: the first idle cycle in which the present rate, or lists, were set. For `rheostat throttles`, not for
+    # decisions.
     idle_rates_since: Mapping[BrokerSide, RateSince] = field(default_factory=dict)
     idle_lists_since_ms: Mapping[str, int] = field(default_factory=dict)
     # The throttles of the last idle cycle, from the end of the moves until their cleanup. Not in the journal.
     after_moves: IdleThrottles | None = None
     # Brokers that were down when their move ended. The tuner removes the throttles of the move when the brokers are back.
     brokers_to_clear: frozenset[int] = frozenset()
-    # The tuner's entries in the throttled-replica lists, by topic. An entry is noted before it is written, until it is removed.
+    # The tuner's entries in the throttled-replica lists, by topic. An entry is noted here before it is written to the list,
+    # and stays noted until it has been removed from the list.
     listed: Mapping[str, TopicThrottle] = field(default_factory=dict)
     # Topics whose lists had entries of the tuner in the last cycle. Not in the journal.
     listed_topics: frozenset[str] = frozenset()
     # Owned sides without a rate in the last cycle. A tool may have cleared all rates, so these sides are checked again.
     missing_rates: frozenset[BrokerSide] = frozenset()
-    # Owned sides without a signal, and since when. Not in the journal.
+    # Owned sides without a signal, and the time since which they have had none. Not in the journal.
     unmeasured_since_ms: Mapping[BrokerSide, int] = field(default_factory=dict)
-    # Sides of recoveries without fresh signals, and since when. Not in the journal.
+    # Sides of recoveries without fresh signals, and the time since which they have had none. Not in the journal.
     recovery_unmeasured_since_ms: Mapping[BrokerSide, int] = field(default_factory=dict)
     # The sides in ``recovery_unmeasured_since_ms`` that have had no fresh signal for too long (recovery.py). Not in the journal.
     unmeasured_recovery_sides: frozenset[BrokerSide] = frozenset()

@@ -85,6 +85,6 @@ def _explain_full_list(topic: str, *, others_move: bool) -> str:
         f"--entity-type topics --entity-name {topic} --delete-config {LIST_KEYS[Side.LEADER]},{LIST_KEYS[Side.FOLLOWER]}`)"
     )
     return (
-        f"not begun, because it would run without a throttle:  the throttled-replica lists of topic {topic} have no room for it "
+        f"not begun, because it would run without a throttle: the throttled-replica lists of topic {topic} have no room for it "
         f"({LIST_CHARS_MAX} characters each); {action}"
     )

@@ -146,10 +146,10 @@ def _explain_unthrottled(move: PartitionMove, topics: Collection[str], sides: Co
     """
     unset_sides = [side_name(side) for side in _sides_of_move(move) if side in sides]
     if unset_sides:
-        return f"not begun, because it would run without a throttle:  {', '.join(unset_sides)} could not be read or set"
+        return f"not begun, because it would run without a throttle: {', '.join(unset_sides)} could not be read or set"
     if move.topic in topics:
         return (
-            f"not begun, because it would run without a throttle:  the throttled-replica lists of topic {move.topic} "
+            f"not begun, because it would run without a throttle: the throttled-replica lists of topic {move.topic} "
             "could not be written"
         )
     return None
