@@ -26,10 +26,9 @@ from learning.models.value_ring import ValueRing, widened
 from streaming.shared.contract.profiles import HORIZONS_H
 
 NAMES = (*EXPERTS, "Holt–Winters (river)")
-# Both constants were chosen on generated and public series (benchmarks.forecast). With a higher power, the mean is closer to the
-# best expert.
-_HALF_LIFE_H = 500.0
-_POWER = 12.0
+# Both constants were chosen on generated and public series (benchmarks.forecast).
+_HALF_LIFE_H = 500.0  # After this time, an error has half its weight in the mean error of an expert.
+_POWER = 12.0  # Of the weight's formula. With a higher power, the forecast is closer to the best expert.
 # An expert with few compared forecasts may have a small error by chance, so its error counts × (1 + _DOUBT_HOURS ÷ forecasts).
 _DOUBT_HOURS = 6.0
 # The weights are measured at these horizons, in hours. Horizons above a day are not multiples of 24. At a multiple of 24 the expert
@@ -70,7 +69,7 @@ class LoadForecaster:
         self._seasonal_pending = [_pending(horizon) for horizon in _WEIGHT_HORIZONS_H]  # Of the Holt–Winters expert.
         self._combined_pending = [_pending(horizon) for horizon in HORIZONS_H]  # The weighted means.
         self._errors = _MeanErrors(len(_WEIGHT_HORIZONS_H), len(NAMES))
-        self._own_errors = _MeanErrors(len(HORIZONS_H), 1)
+        self._own_errors = _MeanErrors(len(HORIZONS_H), 1)  # Of the weighted means.
         self._hours = 0
 
     def widen(self, series: int) -> None:

@@ -13,8 +13,8 @@ from learning.models.value_ring import widened
 WEEK_H, DAY_H = 168, 24
 _P99_MS_MIN = 1e-3  # A smaller latency is not a measurement, and its logarithm would distort the mean.
 _KNOWN_AFTER = 2  # A mean is used once it contains this many values.
-# Lowest weights of the newest value. The means by hour of the week, by hour of the day and of the last hours cover about three
-# weeks, seven days and six hours. So they follow slow changes.
+# Lowest weight of the newest value in each mean. So the mean by hour of the week covers about three weeks, the mean by hour of the
+# day about seven days, and the mean of the last hours about six hours. All of them follow slow changes.
 _WEEK_WEIGHT, _DAY_WEIGHT, _RECENT_WEIGHT = 1 / 3, 1 / 7, 1 / 6
 
 

@@ -16,8 +16,8 @@ from streaming.shared.metric_defs import LearnMetric
 from streaming.shared.metric_page import Labels, metric_family
 
 _SHOWN_HORIZONS_H = (1, 12, 24, 168)
-_CHANGE_SHOWN_MS = 24 * 3_600_000
-# The time counts from the end of the unusual hour, which is learned some ten minutes later.
+_CHANGE_SHOWN_MS = 24 * 3_600_000  # A lasting change has a series for this time after it was found.
+# An unusual value has a series until this time after the end of its hour. The hour is learned some ten minutes after its end.
 _UNUSUAL_SHOWN_MS = 2 * 3_600_000
 
 Values = dict[Labels, float]

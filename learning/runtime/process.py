@@ -3,8 +3,8 @@
 The process keeps what it has learned only in memory. At its start it reads the history from the beginning. It learns the whole
 history again in two cases:
 
-- once a day: this forgets values older than five weeks, exactly as a restart would, and frees the places of removed brokers and
-  tenants;
+- once a day: this forgets values older than five weeks, exactly as a restart would, and frees the columns of removed brokers and
+  the entries of removed tenants;
 - if a period of an hour that it has already learned changes, for example after an outage of the stream.
 """
 
@@ -32,7 +32,7 @@ log = structlog.get_logger("learn")
 
 _POLL_MS = 1_000
 _RETRY_S_MIN, _RETRY_S_MAX = 5.0, 60.0
-# A history shorter than this is learned again after each period, because it is short and its forecasts improve with each period.
+# A shorter history is learned again after each period: this takes little time, and each period improves the forecasts.
 _YOUNG_HOURS = 48
 # A period that begins later than its record was written comes from a wrong clock, or is forged.
 _EARLY_MS_MAX = 2 * PERIOD_MS
