@@ -73,8 +73,8 @@ def export(
 ) -> None:
     """Writes dashboards, alert rules, settings of monitoring and collectors, systemd units, Kubernetes files and ACL commands.
 
-    The ACL commands contain the names and addresses of the settings file; without --config, of the shipped example. Files that
-    you have changed are kept. Exit code 1: this version has new content for a file that you have changed.
+    The ACL commands contain the names and addresses of the settings file. Without --config, the shipped example is the settings
+    file. Files that you have changed are kept. Exit code 1: this version has new content for a file that you have changed.
     """
     from rheostat.config.export import files_to_export
     from rheostat.config.resources import conf_file
@@ -106,7 +106,8 @@ def export_files(files: Sequence[ExportedFile], folder: Path, *, force: bool, li
         list_file: as for ``rheostat.config.export.export``.
 
     Raises:
-        CommandError: a changed file was kept, of which this version has other content; or as ``rheostat.config.export.export``.
+        CommandError: a changed file was kept although this version has other content for it; or as
+            ``rheostat.config.export.export``.
     """
     from rheostat.config.export import LIST_FILE
     from rheostat.config.export import export as write_files

@@ -24,9 +24,8 @@ class Recording:
     """One value for each second; None if not set, or not measured."""
 
     write_bytes_per_s: float  # The producers' rate while the move stalls.
-    steady_state_bytes_per_s: (
-        float  # Replication of new writes; the move gains only if the leader's throttle is above it.
-    )
+    # Replication of new writes. The move makes progress only if the leader's throttle is above this rate.
+    steady_state_bytes_per_s: float
     leader_throttle_bytes_per_s: list[float | None]
     follower_throttle_bytes_per_s: list[float | None]
     remaining_bytes: list[int | None]

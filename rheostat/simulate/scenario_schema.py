@@ -45,7 +45,7 @@ class TopicSchema(SchemaModel):
     write: RateOrNone = Field(default=0.0, description="write rate of each partition, such as 4MB/s")
     spread: Share = Field(
         default=0.0,
-        description="spread of sizes and write rates: standard deviation ÷ mean; drawn from the seed",
+        description="random spread of sizes and write rates: standard deviation ÷ mean",
     )
     replication: int = Field(default=3, ge=1, description="replicas of each partition")
     brokers: BrokerIds | None = Field(
@@ -105,7 +105,7 @@ class LoadSchema(SchemaModel):
         default=0.0,
         description="the time of day at the start; at 0 the load rises, at a quarter of the day it is highest",
     )
-    noise: Share = Field(default=0.0, description="noise of the load: standard deviation ÷ mean; drawn from the seed")
+    noise: Share = Field(default=0.0, description="random noise of the load: standard deviation ÷ mean")
     noise_lasts: Span = Field(default=10.0, description="autocorrelation time of the noise")
     steps: tuple[LoadStepSchema, ...] = Field(
         default=(), description="periods in which the load is multiplied by a factor"
@@ -178,7 +178,7 @@ class ScenarioSchema(SchemaModel):
     share: PositiveShare | None = Field(
         default=None, description="the share of every link that rheostat may use, such as 25%"
     )
-    seed: int = Field(default=1, ge=0, description="the seed from which spread, noise and delays are drawn")
+    seed: int = Field(default=1, ge=0, description="the seed of the random numbers for spread, noise and delays")
     signals: SignalSchema = Field(default_factory=SignalSchema, description="the delay and the loss of signals")
     fetch: FetchSchema = Field(default_factory=FetchSchema, description="the brokers' settings")
     latency: LatencySchema = Field(default_factory=LatencySchema, description="the model of client latency")

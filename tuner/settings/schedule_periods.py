@@ -15,7 +15,7 @@ from tuner.settings.schedule import ScheduleRule
 from tuner.settings.tuner import TunerSettings
 
 # At most this many successive starts of one rule are followed while each begins as the last one ends. Then the period ends early,
-# and the next period is the same.
+# and the next period has the same rules.
 _CHAINED_MAX = 500
 
 

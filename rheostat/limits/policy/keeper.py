@@ -29,8 +29,8 @@ _CLIENT_ID = "rheostat-limits-policy"
 _USABLE_S_MIN = 300
 _TITLE_BYTES_MAX = 200
 # On a large cluster a count takes seconds. The keeper then counts less often, but always several times before a count is too old.
-_PAUSE_PER_COUNT = 9.0
-_PAUSE_PER_USABLE_MAX = 0.25
+_PAUSE_PER_COUNT = 9.0  # Pause ÷ duration of the last count.
+_PAUSE_PER_USABLE_MAX = 0.25  # Highest pause ÷ time for which the policy may use a count.
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,7 +52,8 @@ def update_total(
     """Returns the state with the new total and learned costs, and the report.
 
     Args:
-        braked: the size brake or missing signals limit the tenants. So the total is not raised because a tenant is limited.
+        braked: the tenants are limited to less than the total, because the cluster is near its partition limit (the size brake in
+            total_rate.py) or signals are missing. Then a tenant that is limited is no reason to raise the total.
     """
     limits, signal, pressure = policy.limits, update.signal, update.pressure
     last_window = memory.window
