@@ -52,8 +52,9 @@ def update_total(
     """Returns the state with the new total and learned costs, and the report.
 
     Args:
-        braked: the tenants are limited to less than the total, because the cluster is near its partition limit (the size brake in
-            total_rate.py) or signals are missing. Then a tenant that is limited is no reason to raise the total.
+        braked: quotas are lower than the total permits, because the cluster is near its partition limit (the size brake in
+            total_rate.py), or they are not raised, because a measure is missing. Then a limited tenant is no reason to raise the
+            total.
     """
     limits, signal, pressure = policy.limits, update.signal, update.pressure
     last_window = memory.window
