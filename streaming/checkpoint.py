@@ -184,7 +184,7 @@ def _read(file: CheckpointPath) -> CheckpointRecord:
             raise ValueError("it has no record version")
         if version != _RECORD_VERSION:
             raise StreamError(
-                f"Another version of rheostat wrote the checkpoint {file.parent} (record version {version}, this one reads "
+                f"Another version of rheostat wrote the checkpoint {file.parent} (record version {version}, this version reads "
                 f"{_RECORD_VERSION}); it is not damaged. Run that version, or begin again. {_remedy(file.parent)}"
             )
         made_with: dict[str, Any] = {k: tuple(v) if k in _LISTS else v for k, v in body["made_with"].items()}

@@ -165,8 +165,8 @@ def explain_jvm_end(last_words: str, settings: StreamSettings) -> str:
         return f"Spark's Java process has ended. {cause}"
     return (
         "Spark's Java process has ended without a message: it was killed, most likely by the kernel for lack of memory (see "
-        f"dmesg). Give this machine or container more memory than stream.driver_memory_mb ({settings.driver_memory_mb} MiB) "
-        "and 700 MiB besides, or lower that setting."
+        f"dmesg). The process needs 700 MiB more than stream.driver_memory_mb ({settings.driver_memory_mb} MiB): give this "
+        "machine or container more memory, or lower stream.driver_memory_mb."
     )
 
 
@@ -191,10 +191,10 @@ def _machine_cause(report: str, settings: StreamSettings) -> str | None:
     if _mentions(report, _THREADS):
         return (
             "The system lets the stream start no more threads: raise the limit of processes (ulimit -u, docker --pids-limit) to "
-            "512 at least."
+            "at least 512."
         )
     if _mentions(report, _FILES):
-        return "The system lets the stream open no more files: raise the limit (ulimit -n) to 4096 at least."
+        return "The system lets the stream open no more files: raise the limit (ulimit -n) to at least 4096."
     return None
 
 
@@ -205,8 +205,8 @@ def _java_cause(report: str, settings: StreamSettings) -> str | None:
         return None
     if _mentions(line, _NO_MEMORY):
         return (
-            f"There is no memory for Java's heap of {settings.driver_memory_mb} MiB and 700 MiB besides: lower "
-            f"stream.driver_memory_mb (512 at least), or give this machine, container or shell (ulimit -v) "
+            f"There is no memory for Java's heap of {settings.driver_memory_mb} MiB and 700 MiB more for the process: lower "
+            f"stream.driver_memory_mb (at least 512), or give this machine, container or shell (ulimit -v) "
             f"more. Java says: {line[:_SHOWN_CHARS_MAX]}."
         )
     if _mentions(line, _NO_ADDRESS):

@@ -53,9 +53,9 @@ class SourceSettings(BaseModel):
         default=10,
         ge=0.1,
         le=3600,
-        description="seconds between two scrapes of one node by the other collector. The stream uses a gauge for 1.5 times "
-        "this interval, and computes from it how complete a signal is. The default of Telegraf is 10; that of Cruise Control's "
-        "reporter is 60",
+        description="seconds between two scrapes of one node by the other collector. The stream uses the value of a "
+        "gauge for 1.5 times this interval, and computes from the interval how complete a signal is. By default Telegraf writes "
+        "every 10 s, and Cruise Control's reporter every 60 s",
     )
     kafka: KafkaSettings | None = Field(
         default=None, description="connection to the cluster with this topic, if it is not the watched cluster"
@@ -144,9 +144,8 @@ class StreamSettings(BaseModel):
     trigger_ms: WholeMilliseconds = Field(
         default=500,
         ge=0,
-        description="shortest time between the beginnings of two batches, in ms. On two cores a batch takes at most half of "
-        "the default. With half of the default the work would double, and the signals would be only a quarter of a second "
-        "newer",
+        description="shortest time between the beginnings of two batches, in ms. On two cores a batch takes at most 250 ms. "
+        "With a trigger_ms of 250 the work would double, and the signals would be only 0.25 s newer",
     )
     shuffle_partitions: int = Field(
         default=1,
@@ -187,7 +186,7 @@ class StreamSettings(BaseModel):
             raise ValueError(
                 f"backfill_after_s ({self.backfill_after_s:g}) is below 2 × window_s + watermark_delay_s"
                 f" ({2 * self.window_s + self.watermark_delay_s}): after a long stop, the stream begins this "
-                "far before the end of the topics"
+                "far before the end of the topics, and two windows with their late records must fit into this time"
             )
         for i, source in enumerate(self.sources):
             if source.format not in _FORMATS_OF_MEANS and 2 * source.interval_s > self.window_s:

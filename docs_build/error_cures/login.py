@@ -70,7 +70,7 @@ CURES: Mapping[str, str] = MappingProxyType(
             "may return the time with the token"
         ),
         "gives a token that expired NUMBER s ago": (
-            "start the program that replaces the token, and compare this machine's clock with that of the identity provider"
+            "start the program that replaces the token, and compare this machine's clock with the clock of the identity provider"
         ),
         "gives no token: a token has only letters": (
             "look at what the file, the endpoint or the function returns: it is no bearer token, for example an error page"

@@ -24,8 +24,8 @@ CURES: Mapping[str, str] = MappingProxyType(
             "begin the file with a section such as `kafka:`; `conf/rheostat.yaml` in the source tree is an example"
         ),
         "sets a part of a value that another variable sets as a whole": (
-            "unset one of two environment variables. The variable in the message sets one part of a value; a variable with the "
-            "beginning of its name sets the whole value"
+            "unset one of two environment variables. The variable in the message sets one part of a value. Another variable, "
+            "whose name is the beginning of this name, sets the whole value"
         ),
         "expected JSON, a mapping or a list": "write the value of the environment variable as JSON, for example `'{\"1\": 5}'`",
         "SOURCE: the file has no cluster of this name": (
@@ -41,7 +41,7 @@ CURES: Mapping[str, str] = MappingProxyType(
             "on one"
         ),
         "credential NAME: FILE cannot be read": (
-            "let the user of rheostat read this file. systemd puts it there for `LoadCredential=` in the unit"
+            "let the user of rheostat read this file. systemd creates the file for a line `LoadCredential=` of the unit"
         ),
         "credential NAME: FILE is empty": (
             "write the value of the setting into the file that `LoadCredential=` in the systemd unit names"
@@ -69,7 +69,7 @@ CURES: Mapping[str, str] = MappingProxyType(
             "correct the day or the month of the cron expression: it names a date such as 30 February"
         ),
         "no time zone has the name": "set `time_zone` to a name of the IANA database, such as `Europe/Berlin` or `UTC`",
-        "between two of its times": (
+        "between two starts of the rule": (
             "lower `duration_s` of the rule, or change its cron expression so that the rule begins less often"
         ),
         "changes nothing: give": "set `rate_bytes_per_s_max`, `mode` or `tolerance` in the rule, or remove the rule",
@@ -221,9 +221,8 @@ CURES: Mapping[str, str] = MappingProxyType(
             "set `tuner.objective.share_max` to the part of the capacity that moves may use, for example `0.25`"
         ),
         "measure: true needs default_entity: none": (
-            "remove `tuner.mutation_quota.measure`: if a tenant without a quota of its own has the `<default>` quota, Kafka "
-            "measures "
-            "this tenant too"
+            "remove `tuner.mutation_quota.measure`: Kafka measures each tenant that has a quota, and the `<default>` quota applies "
+            "to all tenants without a quota of their own"
         ),
         "slots_min (SLOTS_MIN) is above slots_max": (
             "lower `tuner.reassign.slots_min`, or raise `tuner.reassign.slots_max`"

@@ -89,9 +89,8 @@ CURES: Mapping[str, str] = MappingProxyType(
             "make the folder writable for the user of rheostat, or set `RHEOSTAT_CACHE_DIR` to a folder that is"
         ),
         "The sources of PROGRAM cannot be compiled": (
-            "install a JDK 17 or newer (a JRE is not enough), and set `JAVA_HOME` to its folder. If the compilation still "
-            "fails, report "
-            "the message of the compiler"
+            "install rheostat again, so that its Java sources and libraries belong to the same version. If the compilation still "
+            "fails, report the message of the compiler"
         ),
         "process cannot listen on": (
             "stop the process that uses the port (`ss -ltnp` shows it), or set `http.port` in the section that the message "

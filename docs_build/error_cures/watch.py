@@ -34,7 +34,9 @@ CURES: Mapping[str, str] = MappingProxyType(
         "--wide: --json and --raw show": "remove `--wide`",
         "has an effect only with --watch": "add `--watch`, or remove `--duration`",
         "--controller: expected one of": "give one of the controllers that the message lists",
-        "--topics: expected at most 200000": "give `--topics 200000`, and multiply the time in the answer",
+        "--topics: expected at most 200000": (
+            "give `--topics 200000`, and multiply the time in the answer by your number of topics ÷ 200,000"
+        ),
         "A tuner that manages mutation quotas is active": "run `rheostat pause`, calibrate, and run `rheostat resume`",
         "Another calibration is running now": (
             "wait until the other calibration has ended, or ask the operator in the parentheses to end it"
@@ -51,7 +53,7 @@ CURES: Mapping[str, str] = MappingProxyType(
         "The controller is busy without the calibration": (
             "repeat the command at a time with less load, or give a higher `--latency-max`"
         ),
-        "The calibration cannot delete its topics": f"set delete.topic.enable=true on the controllers, or grant Delete on the "
+        "The calibration cannot delete its topics": f"set `delete.topic.enable=true` on the controllers, or grant Delete on the "
         f"topics of a calibration; {RIGHTS}. If the message names a topic that is left, delete it",
         "The first topic of the calibration cannot be created": f"grant Create on the topics of a calibration; {RIGHTS}",
         "The latency of the controller cannot be measured": f"grant AlterConfigs on the topics of a calibration; {RIGHTS}",

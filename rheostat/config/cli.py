@@ -47,7 +47,7 @@ def schedule(
     next_s: Annotated[float, time_option("how far to look ahead", "--next", shown_default="7d")] = 7 * 86_400.0,
     as_json: Json = False,
 ) -> None:
-    """Shows when the rules of tuner.schedule apply, and the ceiling and the objective of each period."""
+    """Shows when the rules of tuner.schedule apply, and which ceiling and objective apply meanwhile."""
     import json
     import time
 

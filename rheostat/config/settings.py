@@ -106,9 +106,8 @@ class Settings(BaseModel):
     clusters: dict[str, ClusterSettings] = Field(
         default_factory=dict,
         description="the clusters, if rheostat watches several: name → the keys of this cluster in the sections kafka, collector, "
-        "limits and tuner. `cluster` and `kafka` are then name and connection of the metrics cluster, which has rheostat's "
-        "topics of "
-        "samples, signals and history",
+        "limits and tuner. `cluster` and `kafka` then give the name and the connection of the metrics cluster, which has "
+        "rheostat's topics of samples, signals and history",
     )
     topics: TopicSettings = Field(default_factory=TopicSettings, description="rheostat's own topics")
     collector: CollectorSettings = Field(default_factory=CollectorSettings, description="what is measured, how often")
@@ -141,8 +140,8 @@ class Settings(BaseModel):
             for key, kafka in logins:
                 if getattr(kafka, name) != getattr(logins[0][1], name):
                     raise ValueError(
-                        f"{key}.{name} differs from that of {logins[0][0]}, but the Kerberos library has one ticket cache for a "
-                        "whole process: use the same keytab, with one principal for all clusters"
+                        f"{key}.{name} differs from {logins[0][0]}.{name}, but the Kerberos library has one ticket cache for "
+                        "a whole process: use the same keytab, with one principal for all clusters"
                     )
         own_topics = self.topic_names()
         for i, source in enumerate(self.stream.sources):

@@ -23,7 +23,9 @@ def demo(
     ] = None,
     film: Annotated[
         Path | None,
-        typer.Option("--film", metavar="FILE", help="draw the same as an animation of 20 s, as an SVG without scripts"),
+        typer.Option(
+            "--film", metavar="FILE", help="draw the curves of --plot as an animation of 20 s, an SVG without scripts"
+        ),
     ] = None,
     kafka: Kafka = None,
 ) -> None:

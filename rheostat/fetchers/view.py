@@ -40,7 +40,7 @@ def sentences(report: FetchersReport) -> list[str]:
     if report.is_worthwhile:
         gain = 1 - report.best.load_max / report.current.load_max
         result.append(
-            f"{NUM_REPLICA_FETCHERS}={report.best.fetchers} would reduce the busiest thread to "
+            f"{NUM_REPLICA_FETCHERS}={report.best.fetchers} would reduce the load of the busiest thread to "
             f"{_load_text(report, report.best.load_max)}, {gain:.0%} less."
         )
         longest = max(report.steps.values(), key=len)

@@ -127,8 +127,8 @@ def check_nothing_runs(settings: Settings, scope: PurgeScope) -> None:
         try:
             if trials := find_leftovers(client, settings.topics.prefix):
                 raise BadInputError(
-                    f"Nothing was deleted: `quotas calibrate` runs or was killed; it has {count_text(len(trials), 'topic')}"
-                    " of its own. Run `rheostat quotas calibrate --clear` first."
+                    "Nothing was deleted: `quotas calibrate` runs or was killed, because the cluster still has "
+                    f"{count_text(len(trials), 'topic')} of a calibration. Run `rheostat quotas calibrate --clear` first."
                 )
             member = _part_that_runs(client, settings)
             written = _topic_that_grows(client, settings, scope) if member is None else None

@@ -83,7 +83,7 @@ def explain(
     sample_length_s: SampleLength = 1.0,
     as_json: Json = False,
 ) -> None:
-    """Explains what a quota does to a burst: tokens and throttle time, compared with a quota that limits a mean rate."""
+    """Explains what a quota does to a burst, in tokens and throttle time. Compares it with a quota that limits a mean rate."""
     from rheostat.quotas.explain import BurstExample, run_explain
     from tuner.core.token_bucket import MutationQuota
 

@@ -57,7 +57,8 @@ class QuotaPlanOptions:
             raise BadInputError(f"--controller: expected one of {', '.join(CONTROLLERS)}, found {self.controller!r}")
         if self.creation.topics > TOPICS_MAX:
             raise BadInputError(
-                f"--topics: expected at most {TOPICS_MAX}, found {self.creation.topics}. The time grows in proportion."
+                f"--topics: expected at most {TOPICS_MAX}, found {self.creation.topics}. The time grows in proportion to the "
+                "topics."
             )
 
     @property

@@ -38,7 +38,7 @@ Id = Annotated[
 ]
 Leaders = Annotated[
     int | None,
-    typer.Option("--leader-movements", min=1, metavar="N", help="at most N steps that move a leader run at a time"),
+    typer.Option("--leader-movements", min=1, metavar="N", help="at any time, at most N running steps move a leader"),
 ]
 Partitions = Annotated[
     int | None, typer.Option("--partition-movements", min=1, metavar="N", help="at most N partitions move at a time")

@@ -201,7 +201,7 @@ def _objective_text(latency_ms: float | None, mode: str | None) -> str | None:
     """Returns the objective as a clause; None without a mode, which means that there is no objective."""
     if mode is None:
         return None
-    latency = "p99 near that without a move" if latency_ms is None else f"p99 of {latency_ms:g} ms"
+    latency = "p99 near its value without a move" if latency_ms is None else f"p99 of {latency_ms:g} ms"
     return f"{latency}, mode {mode}"
 
 

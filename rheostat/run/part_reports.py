@@ -112,7 +112,7 @@ class PartReports:
     def fault(self) -> str | None:
         """Returns why the supervisor itself has stopped; None while it goes on. It restarts parts whose work has stopped."""
         silent_s = self._monotonic() - self._checked_s
-        return f"no part has been checked for {silent_s:.0f} s" if silent_s > WATCHDOG_S else None
+        return f"the processes have not been checked for {silent_s:.0f} s" if silent_s > WATCHDOG_S else None
 
     @property
     def is_ready(self) -> bool:

@@ -36,9 +36,8 @@ class CollectorSettings(BaseModel):
         default=2.0,
         ge=0,
         le=60,
-        description="the scrapes of one round begin within this time, in seconds, each node always at the same offset; "
-        "rheostat shortens "
-        "the time to 0.1 s per node and to interval_s - timeout_s",
+        description="the scrapes of one round begin within this time, in seconds, each node always at the same offset. "
+        "rheostat uses a shorter time if there are few nodes (0.1 s per node), or if interval_s - timeout_s is shorter",
     )
     scrapes_at_once: int = Field(
         default=32,

@@ -363,8 +363,8 @@ class TunerMetric:
     PLAN_CANCELLING = _gauge("rheostat_plan_cancelling", unit=Unit.TRUTH, labels=("cluster", "plan"),
         meaning="1 while this plan is being cancelled, else 0.")
     PLAN_MOVEMENTS_MAX = _gauge("rheostat_plan_movements_max", unit=Unit.COUNT, labels=("cluster", "of"),
-        meaning="Highest permitted number of concurrent movements of all plans (KIP-435), for each leader, partition and "
-        "replica (label of); absent without a plan.")
+        meaning="Highest permitted number of concurrent movements of all plans (KIP-435), by kind of movement (label of: "
+        "leader, partition or replica). Absent without a plan.")
 
     # -- replication lag in normal operation: without the replicas that a reassignment adds ------------------------------------
 

@@ -170,7 +170,7 @@ def topic_complaints(client: ClusterClient, topics: Topics, specs: Sequence[Topi
     values = _current_configs(client, present, keys)
     under_replicated = [
         f"topic {s.topic} has its {len(s.replicas)} replica(s) on {', '.join(map(str, s.replicas))} only, and this topic is the "
-        f"only record of rheostat's own settings in the cluster: kafka-reassign-partitions --execute with {factor} replicas"
+        f"only record of rheostat's own settings in the cluster: give it {factor} replicas with kafka-reassign-partitions --execute"
         for s in states
         if s.topic == topics.journal and len(s.replicas) < factor
     ]

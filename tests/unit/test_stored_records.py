@@ -203,5 +203,5 @@ def test_stored_checkpoint_is_read_or_refused_by_name(folder: Path, tmp_path: Pa
     assert record.failing is not None
     for other in (body["v"] - 1, body["v"] + 1):
         (tmp_path / checkpoint.RECORD).write_text(json.dumps({**body, "v": other}), encoding="utf-8")
-        with pytest.raises(StreamError, match=f"record version {other}, this one reads {body['v']}"):
+        with pytest.raises(StreamError, match=f"record version {other}, this version reads {body['v']}"):
             checkpoint.open_record(tmp_path, made_with)

@@ -62,8 +62,8 @@ class ControllerObjectiveSettings(BaseModel):
         default=3_000.0,
         gt=0,
         description="limits the size of bursts: if all active tenants spend their token buckets at the same time, the "
-        "controller is busy for at most this time, in ms. If idle tenants spend theirs too, it may be busy over_allocation "
-        "times as long",
+        "controller is busy for at most this time, in ms. If idle tenants spend their buckets too, the controller may be busy "
+        "over_allocation times as long",
     )
 
     @model_validator(mode="after")
@@ -173,14 +173,14 @@ class MutationQuotaSettings(BaseModel):
     quota_samples: int = Field(
         default=11,
         ge=2,
-        description="controller.quota.window.num of the controllers; if absent, the value of the brokers, provided that they "
-        "all have the same",
+        description="controller.quota.window.num of the controllers; if absent, rheostat uses the value of the brokers if it is "
+        "the same on all brokers, else the default",
     )
     quota_window_s: Seconds = Field(
         default=1.0,
         gt=0,
-        description="controller.quota.window.size.seconds of the controllers; if absent, the value of the brokers, provided "
-        "that they all have the same",
+        description="controller.quota.window.size.seconds of the controllers; if absent, rheostat uses the value of the brokers "
+        "if it is the same on all brokers, else the default",
     )
     tenants_max: int = Field(
         default=2_000,

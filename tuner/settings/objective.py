@@ -53,7 +53,7 @@ class ObjectiveSettings(BaseModel):
         default=0.5,
         gt=0,
         le=1,
-        description="for mode gentle: the share of the rate that the objective allows, which moves use",
+        description="for mode gentle: moves use this share of the rate that the objective allows",
     )
 
     @field_validator("latency_ms", mode="before")

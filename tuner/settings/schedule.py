@@ -49,7 +49,7 @@ class ScheduleRule(BaseModel):
     duration_s: Seconds = Field(
         ge=60,
         le=_DURATION_S_MAX,
-        description="how long the rule applies, in seconds from each time of cron; at most until the next time of cron",
+        description="how long the rule applies, in seconds from each start that cron gives; at most until its next start",
     )
     rate_bytes_per_s_max: Rate | None = Field(
         default=None,
@@ -94,7 +94,7 @@ class ScheduleRule(BaseModel):
         if shortest is not None and timedelta(seconds=self.duration_s) > shortest:
             raise ValueError(
                 f"rule {self.name}: duration_s ({span_text(self.duration_s)}) is longer than the "
-                f"{span_text(shortest.total_seconds())} between two of its times ({self.cron}): give a shorter time"
+                f"{span_text(shortest.total_seconds())} between two starts of the rule ({self.cron}): give a shorter time"
             )
         return self
 

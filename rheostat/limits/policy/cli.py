@@ -29,8 +29,8 @@ def export(
 ) -> None:
     """Writes the jar of the CreateTopicPolicy, the settings for the controllers, an example of the limits file and a systemd unit.
 
-    The jar runs on Kafka 3.9 and newer. rheostat compiles the jar on first use, which needs no JDK. Files that you have
-    changed are kept. Exit code 1: this version has new content for a file that you have changed.
+    The jar runs on Kafka 3.9 and newer. rheostat compiles the jar on first use with its own compiler, so a JRE is enough.
+    Files that you have changed are kept. Exit code 1: this version has new content for a file that you have changed.
     """
     from rheostat.config.cli import export_files
     from rheostat.console.output import tell

@@ -62,7 +62,7 @@ def generate(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Generates a plan that adds, drains, replaces or rebalances brokers, and copies few bytes for it. Starts no move."""
+    """Generates a plan that adds, drains, replaces or rebalances brokers with few bytes to copy. Starts no move."""
     from rheostat.console.logs import set_up_logs
     from rheostat.plan.estimate.report import EstimateOptions
     from rheostat.plan.generate.command import run_generate

@@ -192,8 +192,8 @@ class CalibrationRun:
 def _error_text(error: ClusterError) -> str:
     if isinstance(error, MutationRefused):
         return (
-            "a mutation quota refuses requests of the calibration, so the rates would be those of the quota: "
-            "see `rheostat quotas`"
+            "a mutation quota refuses requests of the calibration, so the calibration would measure this quota "
+            "and not the controller: see `rheostat quotas`"
         )
     return f"a request failed: {error}"
 

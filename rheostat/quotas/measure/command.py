@@ -63,8 +63,8 @@ def run_measure(config: Path, for_s: float, *, yes: bool, as_json: bool) -> int:
     with _open_client(settings) as client, _open_agents(settings) as agents:
         if not _until(lambda: tenant_rates_per_s(agents.read()) is not None):
             raise CommandError(
-                "No JMX agent of the active controller answers, and only it has the rates of tenants: name the controllers in "
-                "collector.endpoints. Nothing was changed."
+                "No JMX agent of the active controller answers, and only this node has the rates of tenants: name the "
+                "controllers in collector.endpoints. Nothing was changed."
             )
         quotas = client.mutation_quotas()
         trial = send.read_orders(settings).orders.trials.get(QuotaTrialKind.MEASURE)

@@ -104,7 +104,7 @@ def test_open_record_of_other_version_names_remedy(whole: Path, version: int) ->
     (whole / "rheostat.json").write_text(f'{{"v": {version}, "made_with": {{}}, "live": "live-1"}}')
     message = refusal(whole)
     assert message.startswith(
-        f"Another version of rheostat wrote the checkpoint {whole} (record version {version}, this one reads 2); it is not damaged. "
+        f"Another version of rheostat wrote the checkpoint {whole} (record version {version}, this version reads 2); it is not damaged. "
         f"Run that version, or begin again. Remove the folder {whole}, or set another stream.checkpoint_dir"
     )
     assert "\n" not in message

@@ -92,7 +92,7 @@ class ProfilesReader:
             if profile.cluster != self._cluster:
                 return
             if key != profile_key(profile):
-                raise ContractError("the key is that of another broker or event")
+                raise ContractError("the key belongs to another broker or event")
             if isinstance(profile, BrokerProfile):
                 _check(profile)
         except ContractError as error:

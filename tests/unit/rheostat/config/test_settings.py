@@ -256,7 +256,7 @@ def test_second_keytab_or_principal_is_refused() -> None:
 
     for other in ({**kerberos, "sasl_kerberos_keytab": "/etc/b.keytab"}, {**kerberos, "sasl_kerberos_principal": None}):
         said = fault(GOOD, with_source(**other))
-        assert "stream.sources[0].kafka.sasl_kerberos_keytab differs from that of kafka" in said
+        assert "stream.sources[0].kafka.sasl_kerberos_keytab differs from kafka.sasl_kerberos_keytab" in said
     other = {**kerberos, "sasl_kerberos_principal": "other@TEST", "sasl_kerberos_keytab": "/etc/a.keytab"}
     assert "stream.sources[0].kafka.sasl_kerberos_principal differs" in fault(GOOD, with_source(**other))
     same = parse_settings(GOOD, "f.yaml", with_source(**kerberos, sasl_kerberos_keytab="/etc/a.keytab"))

@@ -41,7 +41,7 @@ def test_show_collision_has_better_value() -> None:
         "num.replica.fetchers is 2; the busiest thread, ReplicaFetcherThread-0-1 on broker 2, copies 16.0 MB/s" in told
     )
     assert "while 1 threads are idle" in told
-    assert "num.replica.fetchers=5 would reduce the busiest thread to 4.00 MB/s, 75% less." in told
+    assert "num.replica.fetchers=5 would reduce the load of the busiest thread to 4.00 MB/s, 75% less." in told
     assert "so the steps are: 4, 5." in told
     assert "2 (now)" in told
     assert "5 (best)" in told

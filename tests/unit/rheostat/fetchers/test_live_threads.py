@@ -123,7 +123,7 @@ def shown(threads: LiveThreads | None, problem: str | None = None) -> str:
 
 def test_render_shows_matrix_worst_thread_and_problem() -> None:
     text = shown(COLLIDING, "The cluster cannot be read now: no answer")
-    assert "num.replica.fetchers=4 would reduce the busiest thread" in text
+    assert "num.replica.fetchers=4 would reduce the load of the busiest thread" in text
     assert "Worst collision:" in text
     assert "3.50 MB" in text
     assert "+1.75 MB/s" in text

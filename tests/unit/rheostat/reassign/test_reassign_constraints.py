@@ -113,7 +113,7 @@ def test_describe_rate_names_throttle_and_unthrottled(settings: Settings) -> Non
 def test_learned_objective_is_named_and_compared(settings: Settings) -> None:
     learns = replace(ACTIVE, objective_mode="fast")
     rate, difference = describe_rate(select_constraints(settings, [learns], NO_THROTTLE, standalone=False))
-    assert "The latency objective may lower this rate (p99 near that without a move, mode fast)." in rate
-    assert "the objective is not set, and the tuner has p99 near that without a move, mode fast" in difference
+    assert "The latency objective may lower this rate (p99 near its value without a move, mode fast)." in rate
+    assert "the objective is not set, and the tuner has p99 near its value without a move, mode fast" in difference
     same = parse_settings(FILE.replace(', objective: "off"', ""), "rheostat.yaml", {})
     assert select_constraints(same, [learns], NO_THROTTLE, standalone=False).differences == ()

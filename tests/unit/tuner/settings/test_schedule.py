@@ -68,7 +68,10 @@ def fault(*rules: dict[str, Any], **more: Any) -> str:
         ({"time_zone": "Europe"}, "no time zone"),
         ({"time_zone": "../../etc/passwd"}, "no time zone"),
         ({"time_zone": "UTC\0"}, "no time zone"),
-        ({"duration_s": "30h"}, "rule nights: duration_s (1 d 6 h) is longer than the 1 d between two of its times"),
+        (
+            {"duration_s": "30h"},
+            "rule nights: duration_s (1 d 6 h) is longer than the 1 d between two starts of the rule",
+        ),
         ({"duration_s": 59}, "greater than or equal to 60"),
         ({"duration_s": float("inf")}, "finite number"),
         ({"rate_bytes_per_s_max": "1MB/s"}, "rule nights: rate_bytes_per_s_max (1.00 MB/s) is below"),
