@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
-_COMPRESSED = " data: the writer compresses each value itself; switch that off, and compress in its Kafka producer"
+_COMPRESSED = " data: the writer compresses each value itself; switch this off, and let its Kafka producer compress"
 _GLUE = "a record of AWS Glue's schema registry: let the writer send its values without a schema registry"
 # First bytes → the kind of envelope, and what to change in the program that writes the records.
 PREFIXES = MappingProxyType(

@@ -39,8 +39,8 @@ class MetricsHttpSettings(BaseModel):
     )
     read_token: SecretStr | None = Field(
         default=None,
-        description="bearer token that clients on other machines need; better set as environment variable "
-        "RHEOSTAT_COLLECTOR__HTTP__READ_TOKEN, RHEOSTAT_STREAM__HTTP__READ_TOKEN or RHEOSTAT_LEARN__HTTP__READ_TOKEN",
+        description="bearer token that clients on other machines need; better set as the environment variable of this "
+        "section: RHEOSTAT_COLLECTOR__HTTP__READ_TOKEN, RHEOSTAT_STREAM__HTTP__READ_TOKEN or RHEOSTAT_LEARN__HTTP__READ_TOKEN",
     )
 
     # A validator of the section, not of ``read_token``: pydantic would quote the key's value, a secret, in its error.

@@ -88,7 +88,7 @@ def test_doctor_names_the_version_of_each_broker(roll: Roll) -> None:
     assert f"brokers 1, 2 run Kafka {minor(roll.old)} (metadata.version" in texts
     assert f"broker 3 runs Kafka {minor(roll.new)} (metadata.version" in texts
     assert "the cluster still uses" in texts
-    assert f"that of Kafka {minor(roll.old)}" in texts
+    assert f"the version of Kafka {minor(roll.old)}" in texts
     assert ("missing in this version: the metric of the controller's idle ratio" in texts) == (roll.old == "3.9.2")
 
 

@@ -122,7 +122,7 @@ REFUSED: dict[str, tuple[bytes | None, str]] = {
     "a million attributes": (of_gauge(nested(1, nested(7) * 1_000_000)), PARTS),
     "a million resources": (nested(1) * 1_000_000, PARTS),
     "stranger": (request(batch(resource({"host.name": "elsewhere"}, gauge(Metric.CLIENT_IN)))), NO_NODE.replace("{}", "elsewhere")),
-    "gzip": (gzip.compress(PROTO), "gzip data: the writer compresses each value itself; switch that off, and compress in its Kafka producer"),
+    "gzip": (gzip.compress(PROTO), "gzip data: the writer compresses each value itself; switch this off, and let its Kafka producer compress"),
     "schema registry, Protobuf": (b"\0\0\0\0\x2a\0" + PROTO, f"Protobuf{REGISTRY}"),
     "schema registry, Avro": (b"\0\0\0\0\x2a\x06abc", f"Avro or Protobuf{REGISTRY}"),
 }  # fmt: skip

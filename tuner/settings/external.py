@@ -179,5 +179,5 @@ class WebhookSettings(BaseModel):
     def _check_secret(self) -> WebhookSettings:
         refuse_login(f"webhook {self.name}", self.url)
         if (self.secret_file is None) == (self.secret_variable is None):
-            raise ValueError(f"webhook {self.name} needs either secret_file or secret_variable, to sign what it sends")
+            raise ValueError(f"webhook {self.name} needs either secret_file or secret_variable, to sign the events")
         return self

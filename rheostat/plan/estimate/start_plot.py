@@ -41,9 +41,9 @@ def draw_start(report: StartReport) -> str:
         ],
         time_label="time from now",
         marks=marks,
-        caption="The band around the load shows the mean error of earlier forecasts over the same time. The throttle is what "
-        "the ceiling, and the clients with a known capacity, leave. The part of the throttle above steady-state replication "
-        "copies the plan.",
+        caption="The band around the load shows the mean error of earlier forecasts over the same time. The throttle is "
+        "the ceiling, or less if the capacity is known and clients leave less. The part of the throttle above steady-state "
+        "replication copies the plan.",
     )
 
 

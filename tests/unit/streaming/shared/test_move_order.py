@@ -36,5 +36,5 @@ def test_danger_precedes_named_topics_and_those_all_others() -> None:
 
 
 def test_order_text_names_the_topics() -> None:
-    assert "then those of orders, payments-* (tuner.first_topics), then by bytes." in order_text(FIRST)
+    assert "then partitions of orders, payments-* (tuner.first_topics), then by bytes." in order_text(FIRST)
     assert order_text(()).endswith("first, then by bytes.")

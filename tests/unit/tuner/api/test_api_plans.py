@@ -81,7 +81,7 @@ def test_running_plan_shows_progress_batch_and_limits() -> None:
     assert "<b>33 %</b> copied: 1.00 kB of 3.00 kB." in page
     assert "1 of 3 partitions have arrived, 1 moving, 1 waiting for a step;" in page
     assert "at most 1 at a time" in page
-    order = "min.insync.replicas first, then those of payments-* (tuner.first_topics), then by bytes."
+    order = "min.insync.replicas first, then partitions of payments-* (tuner.first_topics), then by bytes."
     assert order in page
     assert order in found["order"]
     executor.until_ended()
