@@ -362,6 +362,6 @@ def quota_window(client: ClusterClient, brokers: list[int]) -> Iterator[Finding]
             FindingVerdict.ADVICE,
             f"{key} is at its default of 11 on brokers {', '.join(map(str, at_default))}",
             f"set {key}=3 in the brokers' files and restart the brokers: replication then follows a new throttle sooner. "
-            "Measured on Kafka 4.2: when a throttle rises from 5 to 20 MB/s, the traffic peaks at 1.9 × the new rate instead of 8 ×; "
+            "Measured on Kafka 4.2: when a throttle rises from 5 to 20 MB/s, the traffic peaks at 1.9 × the new rate, not at 8 ×; "
             "when it falls from 20 to 5 MB/s, replication pauses for 2.4 s instead of 8 to 10 s",
         )

@@ -47,7 +47,7 @@ def test_equal_brokers_are_one_finding() -> None:
 def test_unfinished_upgrade_names_the_version_in_use() -> None:
     (finding,) = findings({1: replace(NEW, metadata_version=21)})
     assert finding.verdict is FindingVerdict.OK
-    assert finding.found.endswith("(metadata.version 28; the cluster still uses 21, that of Kafka 3.9)")
+    assert finding.found.endswith("(metadata.version 28; the cluster still uses 21, the version of Kafka 3.9)")
 
 
 @pytest.mark.parametrize(("text", "verdict"), [(FILE, FindingVerdict.OK), (IDLE_OBJECTIVE, FindingVerdict.ADVICE)])
