@@ -139,8 +139,9 @@ class Settings(BaseModel):
         for name in ("sasl_kerberos_keytab", "sasl_kerberos_principal"):
             for key, kafka in logins:
                 if getattr(kafka, name) != getattr(logins[0][1], name):
+                    other = logins[0][0]
                     raise ValueError(
-                        f"{key}.{name} differs from {logins[0][0]}.{name}, but the Kerberos library has one ticket cache for "
+                        f"{key}.{name} differs from {other}.{name}, but the Kerberos library has one ticket cache for "
                         "a whole process: use the same keytab, with one principal for all clusters"
                     )
         own_topics = self.topic_names()

@@ -84,7 +84,9 @@ def _still_used(broker_version: BrokerVersion) -> str:
     if used is None or used == broker_version.metadata_version_max:
         return ""
     version = version_of(used)
-    return f"; the cluster still uses {used}" + (f", the version of Kafka {_text(version)}" if version is not None else "")
+    return f"; the cluster still uses {used}" + (
+        f", the version of Kafka {_text(version)}" if version is not None else ""
+    )
 
 
 def _text(version: Version) -> str:

@@ -127,7 +127,7 @@ def check_nothing_runs(settings: Settings, scope: PurgeScope) -> None:
         try:
             if trials := find_leftovers(client, settings.topics.prefix):
                 raise BadInputError(
-                    "Nothing was deleted: `quotas calibrate` runs or was killed, because the cluster still has "
+                    "Nothing was deleted: `quotas calibrate` runs or was killed, and the cluster has "
                     f"{count_text(len(trials), 'topic')} of a calibration. Run `rheostat quotas calibrate --clear` first."
                 )
             member = _part_that_runs(client, settings)
