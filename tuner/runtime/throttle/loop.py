@@ -507,7 +507,8 @@ class ThrottleController:
             late = self._windows.find_late(resumed)
             self._ramp_outcomes.stop(
                 dict.fromkeys(
-                    late, "too many rates change at the same time, so this rate cannot be lowered before the step begins"
+                    late,
+                    "too many rates change at the same time, so this rate cannot be lowered before the step begins",
                 ),
                 intended=True,
             )
