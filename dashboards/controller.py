@@ -149,7 +149,7 @@ def mutations() -> list[timeseries.Panel]:
         lines(
             "Time of a request, by kind",
             "Mean time on the active controller. This time hardly grows in a storm, because requests wait on the "
-            "brokers: look at the panel of the forwarding below.",
+            "brokers: look at the panel Forwarding to the controller.",
             SECONDS,
             query(per("request", TunerMetric.MUTATION_REQUEST_SECONDS), "{{request}}"),
         ).min(0),

@@ -142,7 +142,7 @@ def limits() -> list[timeseries.Panel]:
         limit_line(
             lines(
                 "Replicas, by broker",
-                "Replicas on each broker, including internal topics. The dashed line is the lowest limit of all brokers. "
+                "Replicas on each broker, without internal topics. The dashed line is the lowest limit of all brokers. "
                 "Near the limit, move partitions to other brokers.",
                 COUNT,
                 query(per_broker(TunerMetric.PARTITIONS), "broker {{broker}}"),

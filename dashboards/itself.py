@@ -186,7 +186,7 @@ def _history_panels() -> list[timeseries.Panel]:
             "Periods of the history",
             "Computed: periods, including periods that are computed again after late signals. Refused: signals that do "
             "not follow the contract. Failed: passes that failed and are repeated.",
-            query(grown(StreamMetric.HISTORY_PERIODS), "made"),
+            query(grown(StreamMetric.HISTORY_PERIODS), "computed"),
             query(grown(StreamMetric.HISTORY_REFUSED), "refused signals"),
             query(grown(StreamMetric.HISTORY_FAILURES), "failed passes"),
             axis="periods",
@@ -296,7 +296,7 @@ def learn_panels() -> list[timeseries.Panel]:
             query(grown(LearnMetric.WRITTEN), "written"),
             query(grown(LearnMetric.FAILED), "not written"),
             query(most(LearnMetric.BROKERS), "brokers with a profile"),
-            query(per("kind", LearnMetric.LEFT_OUT), "{{kind}} left out, as there are too many"),
+            query(per("kind", LearnMetric.LEFT_OUT), "{{kind}} left out, because there are too many"),
             axis="records",
         ),
     ]

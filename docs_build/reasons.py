@@ -79,7 +79,8 @@ SECTIONS: tuple[tuple[str, str, Mapping[Any, ReasonText]], ...] = (
     (
         "Concurrency of Cruise Control",
         "With `tuner.cruise_control` the tuner asks Cruise Control regularly, and records one of these reasons each time. In this\n"
-        "table *the number* means how many partitions Cruise Control moves per broker at a time. The right number is\n"
+        "table *the number* (of partitions at a time) means how many partitions Cruise Control moves per broker at a time.\n"
+        "The right number is "
         "the lowest throttle of the moves ÷ `tuner.cruise_control.rate_per_movement_bytes_per_s`.",
         cruise_control.CRUISE_CONTROL_REASON_TEXTS,
     ),

@@ -288,8 +288,8 @@ class TunerMetric:
     RECOVERING_PARTITIONS = _gauge("rheostat_recovering_partitions", unit=Unit.COUNT, labels=_CLUSTER,
         meaning="Moving partitions with a replica on a live broker that left the ISR and is catching up.")
     ORPHANED_THROTTLE_SETTINGS = _gauge("rheostat_orphaned_throttle_settings", unit=Unit.COUNT, labels=_CLUSTER,
-        meaning="Throttle rates and throttled-replica lists that no reassignment needs; the cluster-wide default of a rate "
-        "(<default>) counts as one leader and one follower rate.")
+        meaning="Throttle rates and throttled-replica lists that no reassignment needs; a cluster-wide default rate "
+        "(<default>) counts only once, although many brokers inherit it.")
 
     # -- copies between the log directories of a broker ------------------------------------------------------------------------
 
@@ -363,8 +363,8 @@ class TunerMetric:
     PLAN_CANCELLING = _gauge("rheostat_plan_cancelling", unit=Unit.TRUTH, labels=("cluster", "plan"),
         meaning="1 while this plan is being cancelled, else 0.")
     PLAN_MOVEMENTS_MAX = _gauge("rheostat_plan_movements_max", unit=Unit.COUNT, labels=("cluster", "of"),
-        meaning="Highest permitted number of concurrent movements of all plans (KIP-435), by kind of movement (label of: "
-        "leader, partition or replica). Absent without a plan.")
+        meaning="Limits of all plans together (KIP-435), by the label of: partition (partitions that move at a time), replica "
+        "(new replicas per step) or leader (leader changes at a time); absent without a plan.")
 
     # -- replication lag in normal operation: without the replicas that a reassignment adds ------------------------------------
 

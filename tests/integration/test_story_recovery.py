@@ -246,7 +246,7 @@ def test_wiped_broker_recovers_throttled_and_leaves_nothing(tmp_path: Path) -> N
     assert watch.lag_reasons | act.lag_reasons == {"lag_recovering"}
     # The first one is not throttled, and the page says what the tuner would do.
     assert math.isnan(watch.throttled_s)
-    assert "with act it would list them" in watch.texts["recovery_watched"]
+    assert "with act it would put them on the throttled-replica lists" in watch.texts["recovery_watched"]
     # The other one is throttled within seconds, survives the tuner's death, and takes as long as its rate allows.
     assert act.marks, "it was in sync before the tuner could be killed"
     assert act.throttled_s - act.first_fetch_s <= IN_FORCE_S_MAX

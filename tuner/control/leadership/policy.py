@@ -221,6 +221,6 @@ def _hold_until_caught_up(survey: LeaderSurvey, broker: int) -> HoldElection:
 def _kafka_elects_text(electing: Collection[int], count: int) -> str:
     names = ", ".join(map(str, sorted(electing)[:3])) + (" and others" if len(electing) > 3 else "")
     return (
-        f"not led by the preferred replica: {count_text(count, 'partition')}; Kafka elects it itself "
+        f"not led by the preferred replica: {count_text(count, 'partition')}; Kafka elects preferred leaders itself "
         f"(auto.leader.rebalance.enable is true on broker {names})"
     )

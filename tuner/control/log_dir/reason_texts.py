@@ -110,8 +110,8 @@ LOG_DIR_REASON_TEXTS: Mapping[LogDirReason, ReasonText] = MappingProxyType(
         LogDirReason.CLIENTS_WELL: ReasonText(
             cause="the produce latency is below 60 % of the objective, and the copies use at least 85 % of the limit",
             effect=(
-                "raises the limit by at most 25 %, or by at most 10 % once the latency has exceeded the objective; the nearer"
-                " the latency is to 60 % of the objective, the smaller the raise"
+                "raises the limit by at most 25 %, or by at most 10 % if the latency has exceeded the objective before; the "
+                "nearer the latency is to 60 % of the objective, the smaller the raise"
             ),
         ),
         LogDirReason.AT_CEILING: ReasonText(

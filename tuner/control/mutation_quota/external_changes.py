@@ -48,7 +48,7 @@ def track_external_changes(
         unowned[entity] = current
         earlier = "no quota" if before is None else f"{before:g}/s"
         text = (
-            f"{entity}: another tool set {current:g}/s, {earlier} before. The quota is left alone for "
+            f"{entity}: another tool set {current:g}/s (before: {earlier}). The quota is left alone for "
             f"{limits.external_change_hold_s / 60:.0f} min"
         )
         decisions.append(HoldQuota(entity, QuotaReason.EXTERNALLY_OWNED, text))

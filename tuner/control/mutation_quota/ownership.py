@@ -53,7 +53,7 @@ def relinquish_changed(
         external[entity] = until_ms
         action = "removed the quota" if current is None else f"set {current:g}/s"
         text = (
-            f"{entity}: another tool {action}, rheostat had set {quota.setpoint_per_s:g}/s. The quota is left alone for "
+            f"{entity}: another tool {action}; rheostat had set {quota.setpoint_per_s:g}/s. The quota is left alone for "
             f"{limits.external_change_hold_s / 60:.0f} min"
         )
         reason = QuotaReason.EXTERNAL_CHANGE

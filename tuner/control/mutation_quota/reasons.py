@@ -37,15 +37,15 @@ def explain_setpoint(status: TenantStatus, setpoint_per_s: float, reason: QuotaR
     """Returns a sentence with the tenant, its old and new quota, its rate, the reason and the rule that applies."""
     current = "no quota" if status.current_per_s is None else f"{status.current_per_s:g}/s"
     rate = "backlogged" if status.state.backlogged else f"uses {status.state.rate_per_s:.2f}/s"
-    guarantee = "the minimum of every tenant"
+    guarantee = "the quota is the minimum of every tenant"
     if sharing.guarantees_cut:
         guarantee = "the guaranteed rates exceed the total, so all of them are reduced by the same factor"
     elif status.rule.rate_per_s_min is not None:
-        guarantee = f"its guaranteed rate of {status.rule.rate_per_s_min:g}/s"
+        guarantee = f"the quota is its guaranteed rate of {status.rule.rate_per_s_min:g}/s"
     why = {
         QuotaReason.FAIR_SHARE: f"its share by weight is {status.rule.weight:g} × {sharing.rate_per_weight:.2f}/s",
-        QuotaReason.DEMAND_MET: "its demand plus 25 %",
-        QuotaReason.STANDING_SHARE: "its standing share",
+        QuotaReason.DEMAND_MET: "the quota is its demand plus 25 %",
+        QuotaReason.STANDING_SHARE: "the quota is its standing share",
         QuotaReason.AT_GUARANTEED_RATE: guarantee,
     }[reason]
     rule = ""

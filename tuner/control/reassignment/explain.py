@@ -38,7 +38,8 @@ def find_blockers(
         texts.append(f"no new step starts: {pause_reason}")
     elif plan.head.desired is DesiredPlanState.PAUSED:
         texts.append(
-            f"paused by {plan.head.ordered_by or plan.head.submitted_by}: no new step starts, and steps in progress end"
+            f"paused by {plan.head.ordered_by or plan.head.submitted_by}: no new step starts, but steps in progress continue to "
+            "their end"
         )
     elif vetoes and any(not transition.is_below_min_in_sync for transition in progress.ready.values()):
         texts.append(f"no new step starts, except for partitions below min.insync.replicas: {vetoes_text(vetoes)}")
@@ -104,7 +105,8 @@ def _refusal_texts(plan: Plan, progress: PartitionProgress, refusals: Mapping[To
     for key in sorted(refusals.keys() & tried):
         by_cause.setdefault(refusals[key], []).append(key)
     return [
-        f"{name_partitions(keys[:1])}{' and others' if len(keys) > 1 else ''}: failed: {cause}; the tuner tries again"
+        f"{name_partitions(keys[:1])}{' and others' if len(keys) > 1 else ''}: the last request failed: {cause}; "
+        "the tuner tries again"
         for cause, keys in list(by_cause.items())[:_NAMES_MAX]
     ]
 

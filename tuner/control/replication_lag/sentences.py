@@ -28,7 +28,7 @@ def lag(signal: ReplicationSignal, sources: Sequence[int], worst: LaggingPartiti
     if worst is not None:
         by_s = f" ({span_text(worst.lag_s)})" if worst.lag_s is not None else ""
         at = f", most of all {worst.topic}-{worst.partition}{by_s}"
-    grows = ", and the lag grows" if growing else ", more than usual"
+    grows = ", and the lag grows" if growing else ", which is more than usual"
     return f"the replicas on broker {signal.broker} lag {lag_messages(signal) or 0:,.0f} messages{behind}{at}{grows}"
 
 

@@ -232,7 +232,7 @@ SIDE_REASONS: Mapping[Reason, ReasonText] = MappingProxyType(
         ),
         Reason.RECOVERY_AT_MIN_ISR: ReasonText(
             cause=(
-                "there is an objective, and replicas catch up through this throttle whose partitions have exactly "
+                "there is an objective, and this throttle limits replicas that catch up; their partitions have exactly "
                 "`min.insync.replicas` replicas in sync"
             ),
             effect="adjusts the rate every second, but keeps it above half of what the link and the ceiling allow",
@@ -243,7 +243,7 @@ SIDE_REASONS: Mapping[Reason, ReasonText] = MappingProxyType(
             advice="set a throttle with the tool that started the move; or set `tuner.objective`, and the tuner adds a throttle",
         ),
         Reason.STALLED_UNTHROTTLED: ReasonText(
-            cause="the move has stalled, but this throttle is not set, so it is not the cause",
+            cause="the move has stalled, but this throttle is not set, so this throttle is not the cause",
             effect="changes nothing, and says what to check",
             advice="see ThrottleSaturatedBySourceOrDisk in the runbook",
         ),

@@ -101,16 +101,14 @@ def _drains(inputs: Inputs, *, is_stalled: bool) -> Iterator[Threshold]:
                 otherwise,
             )  # fmt: skip
         lost_s = float(stall["lost_s"])
+        measure = f"the seconds of expected progress that the move onto broker {destination} had lost"
         if is_stalled:
             yield Threshold(
-                f"the progress that the move onto broker {destination} had lost",
-                f"below {_STALL.stalled_lost_s:g} s", f"{lost_s:.1f} s",
-                "the tuner would have kept the throttle",
+                measure, f"below {_STALL.stalled_lost_s:g} s", f"{lost_s:.1f} s", "the tuner would have kept the throttle",
             )  # fmt: skip
         else:
             yield Threshold(
-                f"the progress that the move onto broker {destination} had lost", f"at least {_STALL.stalled_lost_s:g} s",
-                f"{lost_s:.1f} s", "the move would have counted as stalled",
+                measure, f"at least {_STALL.stalled_lost_s:g} s", f"{lost_s:.1f} s", "the move would have counted as stalled",
             )  # fmt: skip
 
 

@@ -106,7 +106,8 @@ def _describe_actions(throttled: list[PartitionMove], limits: ThrottleLimits) ->
     }
     topics = len({recovery.topic for recovery in throttled})
     return (
-        f"list them on {topics} {'topic' if topics == 1 else 'topics'}, and begin at {rate_text(limits.rate_bytes_per_s_min)} on "
+        f"put them on the throttled-replica lists of {topics} {'topic' if topics == 1 else 'topics'}, and begin at "
+        f"{rate_text(limits.rate_bytes_per_s_min)} on "
         f"the leader side of {formatting.brokers(sorted(sides['leader']))} and the follower side of "
         f"{formatting.brokers(sorted(sides['follower']))}"
     )

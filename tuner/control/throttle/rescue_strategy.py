@@ -95,6 +95,6 @@ def _explain_raise(throttled: ThrottledSide) -> tuple[Reason, str]:
     role = (
         "this throttle limits the move"
         if case.view.is_bound(case.side)
-        else "so that this throttle does not limit the move next"
+        else "this throttle is raised too, so that it does not limit the move next"
     )
     return Reason.STALLED_THROTTLE_BOUND, f"{stall}; {role}; {demand}"

@@ -35,7 +35,7 @@ def _hold_if_broker_down(case: SideCase) -> Decision | None:
     broker = case.side[0]
     if broker in case.view.live.brokers:
         return None
-    return case.hold(Reason.BROKER_DOWN, f"broker {broker} is not alive: bring it back, or cancel its part of the move")
+    return case.hold(Reason.BROKER_DOWN, f"broker {broker} is not alive: bring it back, or cancel its moves")
 
 
 def _hold_if_settings_unreadable(case: SideCase) -> Decision | None:
@@ -212,8 +212,7 @@ def _hold_if_destinations_down(case: SideCase) -> Decision | None:
     names = formatting.brokers(sorted(destinations))
     return case.hold(
         Reason.BROKER_DOWN,
-        f"nothing is copied onto {names}, because this destination is down: bring it back, or "
-        "cancel its part of the move",
+        f"nothing is copied onto {names}, because this destination is down: bring it back, or cancel its moves",
     )
 
 

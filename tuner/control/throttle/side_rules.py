@@ -110,7 +110,7 @@ def _hold_without_throttle(case: SideCase, stall: Stall) -> Hold:
     return case.hold(
         Reason.STALLED_UNTHROTTLED,
         f"the move onto {formatting.brokers(stall.destinations)} has stalled, and no throttle limits it on this side: look at "
-        "the disks, the network and the fetchers of both brokers",
+        "the disks, the network and the fetcher threads of the source and the destination",
     )
 
 
@@ -140,12 +140,11 @@ def _hold_if_infeasible(throttled: ThrottledSide) -> Hold | None:
     if case.is_limited_by_plan:
         setting_name = "the throttle of the plan (--throttle)"
     elif case.view.limits.schedule_rules:
-        setting_name = (
-            f"{setting_name}, or that of tuner.schedule in the rules that apply ({case.view.limits.schedule_rules})"
-        )
+        rules = case.view.limits.schedule_rules
+        setting_name = f"{setting_name}, or the ceiling in the rules of tuner.schedule that apply ({rules})"
     return case.hold(
         Reason.INFEASIBLE,
-        f"steady-state replication alone takes {rate_text(load.steady_state_bytes_per_s)}, {case.ceiling_name} is "
+        f"steady-state replication alone takes {rate_text(load.steady_state_bytes_per_s)}, and {case.ceiling_name} is "
         f"{rate_text(limits.rate_bytes_per_s_max)}: no permitted throttle ends this move. Raise {setting_name}, or move fewer "
         "partitions at a time",
     )

@@ -102,5 +102,5 @@ def find_sides_above_plan_rate(
             causes[side] = f"no rate is set on the {side_name(side)}"
         elif setting.bytes_per_s > max_rate and side not in warming_up:
             current = rate_text(setting.bytes_per_s)
-            causes[side] = f"the {side_name(side)} is at {current}, and the plan may use {rate_text(max_rate)}"
+            causes[side] = f"the {side_name(side)} is at {current}, but the plan may use only {rate_text(max_rate)}"
     return causes

@@ -205,7 +205,7 @@ def test_repeatedly_refused_steps_show_the_cause_and_no_progress() -> None:
         executor.cycle()
         (row,) = rows(rig)
         assert (row["moving"], row["waiting"], row["batch"]) == (0, 3, [])
-    assert row["blockers"] == [f"t-0 and others: failed: {POLICY}; the tuner tries again"]
+    assert row["blockers"] == [f"t-0 and others: the last request failed: {POLICY}; the tuner tries again"]
     page = rig.get("/page/plans").text
     assert '<span class="pill bad">blocked</span>' in page
     assert POLICY in page
@@ -228,7 +228,7 @@ def test_accepted_steps_count_as_moving_beside_a_refused_one() -> None:
     executor.cycle()  # The accepted step ends before the next snapshot.
     (row,) = rows(rig)
     assert (row["moving"], row["arrived"], row["waiting"]) == (1, 1, 1)
-    assert row["blockers"] == [f"t-0: failed: {POLICY}; the tuner tries again"]
+    assert row["blockers"] == [f"t-0: the last request failed: {POLICY}; the tuner tries again"]
     executor.now_s += 5.0
     executor.cycle()
     (row,) = rows(rig)
@@ -259,7 +259,9 @@ def test_pause_replaces_the_refusal_in_blockers() -> None:
     executor.cycle()
     executor.cycle()
     (row,) = rows(rig)
-    assert row["blockers"] == ["t-0 and others: failed: the lease was not proved; the tuner tries again"]
+    assert row["blockers"] == [
+        "t-0 and others: the last request failed: the lease was not proved; the tuner tries again"
+    ]
     executor.say(DesiredPlanState.PAUSED)
     executor.cycle()
     (row,) = rows(rig)
@@ -284,7 +286,7 @@ def test_missing_response_is_no_refusal_once_step_runs() -> None:
     executor.cycle(finish=False)
     executor.cycle(finish=False)
     (row,) = rows(rig)
-    assert row["blockers"] == [f"t-0: failed: {POLICY}; the tuner tries again"]
+    assert row["blockers"] == [f"t-0: the last request failed: {POLICY}; the tuner tries again"]
 
 
 def test_plans_of_unreadable_cluster_are_shown_as_unknown() -> None:

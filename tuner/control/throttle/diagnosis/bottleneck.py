@@ -107,7 +107,7 @@ def _dead_replicas(broker: int, evidence: str) -> Bottleneck:
         Reason.STALLED_REPLICA_DEAD,
         broker,
         f"the replicas on broker {broker} are likely dead, although it is registered: {evidence}; check its log directories, and "
-        "its log for partitions whose fetching has failed; restart it, or cancel its part of the move",
+        "its log for partitions whose fetching has failed; restart it, or cancel its moves",
     )
 
 

@@ -79,7 +79,7 @@ def _added_chars(pairs: frozenset[Pair], current: TopicThrottle, side: Side) -> 
 
 def _explain_full_list(topic: str, *, others_move: bool) -> str:
     action = (
-        "the step waits until others are done"
+        "the step waits until other steps are done"
         if others_move
         else "no partition of the topic moves, so delete the entries that another tool left there (`kafka-configs --alter "
         f"--entity-type topics --entity-name {topic} --delete-config {LIST_KEYS[Side.LEADER]},{LIST_KEYS[Side.FOLLOWER]}`)"

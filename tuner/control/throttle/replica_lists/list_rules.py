@@ -232,7 +232,7 @@ def _start_rate(
         if cleared < draining:
             rate, why = (
                 draining,
-                f"another tool removed its {rate_text(cleared)}, with which the move would no longer end",
+                f"another tool removed its rate of {rate_text(cleared)}, at which the move would no longer end",
             )
     elif not view.limits.closed_loop:
         ceiling = round(limits.rate_bytes_per_s_max)
@@ -344,7 +344,7 @@ def _report_full_lists(topics: Sequence[str]) -> list[Hold]:
         return []
     text = (
         f"topic {join_names(topics, 3)}: more replicas move than fit on one throttled-replica list ({LIST_CHARS_MAX} characters), "
-        "so the rest is not throttled until others are done: move fewer partitions at a time"
+        "so the other replicas run without a throttle until moves end: move fewer partitions at a time"
     )
     return [Hold(None, None, Reason.LIST_FULL, text)]
 

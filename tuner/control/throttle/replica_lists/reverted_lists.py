@@ -37,7 +37,7 @@ def report_reverted_lists(
         return memory, []
     text = (
         f"topic {join_names(reverted, 3)}: another tool removed the throttled-replica lists and left the rates, as Strimzi's Topic "
-        "Operator does at each reconciliation; the lists are written again. To end this, enable spec.cruiseControl in the "
+        "Operator does at each reconciliation; the tuner writes the lists again. To end this, enable spec.cruiseControl in the "
         'Kafka resource, or annotate the KafkaTopic with strimzi.io/managed: "false" during the move'
     )
     return memory, [Hold(None, None, Reason.CLEARED_BY_TOOL, text)]

@@ -240,7 +240,7 @@ def test_externally_changed_quota_is_left_until_hold_expires() -> None:
         assert rig.quotas[A] == 7.0
     made = rig.cycle(three(rig, 30, a=-5.0))
     assert isinstance(made.decisions[0], RelinquishQuota)
-    assert "another tool set 7/s, rheostat had set 37.5/s" in made.decisions[0].text
+    assert "another tool set 7/s; rheostat had set 37.5/s" in made.decisions[0].text
     for _ in range(20):
         made = rig.cycle(three(rig, 7, a=-5.0))
     assert rig.quotas[A] == 7.0
@@ -458,9 +458,9 @@ def test_tenant_at_guaranteed_rate_is_reported() -> None:
     ]  # fmt: skip
     rig = Rig(replace(PLAIN, rules=rules))
     texts = [d.text for d in rig.cycle(three(rig, 10, 0, 20)).decisions if isinstance(d, SetQuota)]
-    assert "→ 40/s: uses 10.00/s; its guaranteed rate of 40/s (rule 1)" in texts[0]
-    assert "→ 30/s: uses 0.00/s; its guaranteed rate of 30/s (rule 2)" in texts[1]
-    assert "→ 25/s: uses 20.00/s; its demand plus 25 %" in texts[2]
+    assert "→ 40/s: uses 10.00/s; the quota is its guaranteed rate of 40/s (rule 1)" in texts[0]
+    assert "→ 30/s: uses 0.00/s; the quota is its guaranteed rate of 30/s (rule 2)" in texts[1]
+    assert "→ 25/s: uses 20.00/s; the quota is its demand plus 25 %" in texts[2]
 
 
 def test_tenant_below_demand_is_not_reported_as_demand_met() -> None:

@@ -284,7 +284,7 @@ def test_preserved_rate_above_the_ceiling_defers_the_step() -> None:
         cycle(rig)
     announce(rig, announcing, plans)
     assert announcing.deferred is not None
-    assert "is at 200 MB/s, and the plan may use 48.0 MB/s" in announcing.deferred[KEY]
+    assert "is at 200 MB/s, but the plan may use only 48.0 MB/s" in announcing.deferred[KEY]
     assert not announcing.waiting_for_capacity, "nothing is under way that would change it: it has failed"
     assert (rig.throttles.rates[SOURCE], rig.throttles.rates[TARGET]) == (200 * MB, 200 * MB)
 

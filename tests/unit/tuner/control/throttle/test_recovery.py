@@ -156,7 +156,7 @@ def test_watch_report_says_what_act_would_do() -> None:
     text = decisions[0].text
     assert "broker 3: 2 partitions" in text
     assert "1 are below min.insync.replicas" in text
-    assert "with act it would list them on 1 topic, and begin at 1.00 MB/s" in text
+    assert "with act it would put them on the throttled-replica lists of 1 topic, and begin at 1.00 MB/s" in text
 
 
 def test_steered_recovery_side_follows_clients() -> None:

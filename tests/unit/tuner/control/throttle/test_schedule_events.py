@@ -118,4 +118,4 @@ def test_infeasible_move_names_the_rules_that_apply() -> None:
     _, decisions = decide(seen, Memory(schedule_rules="office"), office, STALL)
     texts = [d.text for d in decisions if d.reason is Reason.INFEASIBLE]
     assert len(texts) == 2
-    assert all("or that of tuner.schedule in the rules that apply (office)" in text for text in texts)
+    assert all("or the ceiling in the rules of tuner.schedule that apply (office)" in text for text in texts)

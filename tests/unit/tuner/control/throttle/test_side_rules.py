@@ -233,7 +233,7 @@ def test_other_side_is_raised_before_it_limits_the_move() -> None:
     decision = decide(TARGET, stalls={3: STALLED})
     assert isinstance(decision, SetRate)
     assert decision.reason is Reason.STALLED_THROTTLE_BOUND
-    assert "so that this throttle does not limit the move next" in decision.text
+    assert "this throttle is raised too, so that it does not limit the move next" in decision.text
 
 
 def test_raise_below_a_tenth_is_within_deadband() -> None:

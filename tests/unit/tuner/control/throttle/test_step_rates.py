@@ -16,7 +16,7 @@ from tuner.core.reassignment_plan import PlanThrottle
 from tuner.core.throttle_limits import MB
 
 KEY = ("orders", 0)
-ABOVE = "not begun: the broker 1 leader throttle is at 30.0 MB/s, and the plan may use 10.0 MB/s"
+ABOVE = "not begun: the broker 1 leader throttle is at 30.0 MB/s, but the plan may use only 10.0 MB/s"
 LATE = "not begun yet: the broker 1 leader throttle has to be lowered first, because its quota window is empty"
 BOTH = {SOURCE: 10 * MB, TARGET: 10 * MB}
 

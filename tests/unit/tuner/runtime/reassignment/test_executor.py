@@ -466,7 +466,9 @@ def test_paused_plan_finishes_running_steps_only() -> None:
     for _ in range(4):
         rig.cycle()
     assert sorted(rig.replicas().values()) == [(1, 2), (3, 4)]
-    assert rig.plan().state.blockers == ("paused by lee@desk: no new step starts, and steps in progress end",)
+    assert rig.plan().state.blockers == (
+        "paused by lee@desk: no new step starts, but steps in progress continue to their end",
+    )
     rig.say(DesiredPlanState.RUNNING)
     rig.until_ended()
     assert set(rig.replicas().values()) == {(3, 4)}

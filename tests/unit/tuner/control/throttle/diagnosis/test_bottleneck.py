@@ -56,7 +56,7 @@ def test_destination_without_any_byte_has_dead_replicas() -> None:
         Reason.STALLED_REPLICA_DEAD, 9,
         "the replicas on broker 9 are likely dead, although it is registered: no bytes have arrived for 30 s, while broker 1 feeds "
         "brokers 4, 5 at the expected rate; check its log directories, and its log for partitions whose fetching has failed; "
-        "restart it, or cancel its part of the move",
+        "restart it, or cancel its moves",
     )  # fmt: skip
 
 
@@ -213,6 +213,6 @@ def test_unregistered_destination_is_named_on_its_source() -> None:
     assert texts[SOURCE] == (
         Reason.BROKER_DOWN,
         "broker 1 leader throttle: nothing is copied onto broker 3, because this destination is down: bring it back, or "
-        "cancel its part of the move",
+        "cancel its moves",
     )
     assert texts[TARGET][0] is Reason.BROKER_DOWN

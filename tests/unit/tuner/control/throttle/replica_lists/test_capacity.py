@@ -137,4 +137,4 @@ def test_deferred_step_names_the_entries_that_fill_its_list() -> None:
     )
     assert all("--entity-name orders --delete-config" in why for why in waits.values())
     _, waits = steps_that_fit(replace(full, moves=(first,)), [second])
-    assert [why.endswith("until others are done") for why in waits.values()] == [True]
+    assert [why.endswith("until other steps are done") for why in waits.values()] == [True]
