@@ -275,8 +275,8 @@ def test_quota_set_externally_during_cycle_is_left_until_hold_expires() -> None:
         assert (rig.quotas[A], rig.quotas[B]) == (0.5, 0.5)
     assert [share.reason for share in made.shares[:2]] == [QuotaReason.EXTERNALLY_OWNED] * 2
     assert len(said) == 2
-    assert "client-id 'b': another tool set 0.5/s, 40/s before" in said[0]
-    assert "client-id 'a': another tool set 0.5/s, no quota before" in said[1]
+    assert "client-id 'b': another tool set 0.5/s (before: 40/s)" in said[0]
+    assert "client-id 'a': another tool set 0.5/s (before: no quota)" in said[1]
     rig.now_ms += 3_600_000
     rig.cycle(three(rig, 30, 30, a=-5.0, b=-5.0))
     assert rig.quotas[A] != 0.5

@@ -131,7 +131,7 @@ def signals(source: Mapping[str, Any] | None = None, target: Mapping[str, Any] |
         ({"cluster": live({})}, Reason.STALLED_UNTHROTTLED, ["the move onto broker 3 has stalled"]),
         (
             {"signals": signals({"steady_state": 55 * MB})}, Reason.INFEASIBLE,
-            ["steady-state replication alone takes 55.0 MB/s, the ceiling is 50.0 MB/s", "tuner.rate_bytes_per_s_max"],
+            ["steady-state replication alone takes 55.0 MB/s, and the ceiling is 50.0 MB/s", "tuner.rate_bytes_per_s_max"],
         ),
         ({"signals": signals({"steady_state": 50 * MB}), "stalls": {3: UNSEEN}}, Reason.INFEASIBLE, []),
         ({"stalls": {3: StallState(observed_s=0.0)}}, Reason.WATCHING, ["the tuner judges the move after 24 s at one rate; 0 s have passed"]),
