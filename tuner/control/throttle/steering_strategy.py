@@ -77,8 +77,8 @@ def _explain(
     if setpoint is not None:
         rate = f"setpoint {rate_text(setpoint.bytes_per_s)}"
     return Reason.FOLLOWS_CLIENTS, (
-        f"adjusted to the load of the broker's clients, {rate}: {size_text(load.remaining_bytes)} remain, and steady-state replication "
-        f"takes {steady_state}" + _limits_text(setpoint) + _deadline_text(case)
+        f"adjusted to the load of the broker's clients, {rate}: {size_text(load.remaining_bytes)} remain, and steady-state "
+        f"replication takes {steady_state}" + _limits_text(setpoint) + _deadline_text(case)
     )
 
 
