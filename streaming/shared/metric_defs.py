@@ -363,7 +363,7 @@ class TunerMetric:
     PLAN_CANCELLING = _gauge("rheostat_plan_cancelling", unit=Unit.TRUTH, labels=("cluster", "plan"),
         meaning="1 while this plan is being cancelled, else 0.")
     PLAN_MOVEMENTS_MAX = _gauge("rheostat_plan_movements_max", unit=Unit.COUNT, labels=("cluster", "of"),
-        meaning="Limits of all plans together (KIP-435), by the label of: partition (partitions that move at a time), replica "
+        meaning="Limits of all plans together (KIP-435), by kind (label of): partition (partitions that move at a time), replica "
         "(new replicas per step) or leader (leader changes at a time); absent without a plan.")
 
     # -- replication lag in normal operation: without the replicas that a reassignment adds ------------------------------------

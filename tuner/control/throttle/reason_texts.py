@@ -232,7 +232,7 @@ SIDE_REASONS: Mapping[Reason, ReasonText] = MappingProxyType(
         ),
         Reason.RECOVERY_AT_MIN_ISR: ReasonText(
             cause=(
-                "there is an objective, and this throttle limits replicas that catch up; their partitions have exactly "
+                "there is an objective, and the replicas that catch up through this throttle belong to partitions with exactly "
                 "`min.insync.replicas` replicas in sync"
             ),
             effect="adjusts the rate every second, but keeps it above half of what the link and the ceiling allow",
