@@ -42,7 +42,7 @@ Other environment variables:
 | variable | value |
 |---|---|
 | `RHEOSTAT_CACHE_DIR` | folder for the downloaded JVM artifacts |
-| `RHEOSTAT_STATE_DIR` | folder for the addresses of a running lab and of the tuner, and for notes on ends of the JVM |
+| `RHEOSTAT_STATE_DIR` | folder for the addresses of a running lab and of the tuner, and for notes on crashes of Spark's JVM |
 | `RHEOSTAT_CHOSEN_CLUSTER` | the cluster on which a command acts, like the option `--cluster` |
 | `RHEOSTAT_IVY_SETTINGS` | an Ivy settings file, to download the JVM artifacts from a mirror of Maven Central |
 | `JAVA_HOME` | folder of the Java installation |
