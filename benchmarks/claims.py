@@ -150,14 +150,16 @@ CLAIMS: Mapping[str, tuple[Claim, ...]] = {
         Claim("1 s intervals over the latency objective, mean, %", _percent(_law("slo_1s_mean")), at_most=3.0),
         Claim("settings written per broker and minute", _law("writes_mean")),
         Claim("`--auto`, first move: duration ÷ optimum, mean", _auto(1, "ratio_mean"), at_most=auto.RATIO_MEAN_MAX),
-        Claim("the same, worst scenario", _auto(1, "ratio_max"), at_most=auto.RATIO_MAX),
+        Claim(
+            "`--auto`, first move: duration ÷ optimum, worst scenario", _auto(1, "ratio_max"), at_most=auto.RATIO_MAX
+        ),
         Claim(
             "`--auto`, first move: 5 s intervals over the objective, mean, %",
             _percent(_auto(1, "slo_5s_mean")),
             at_most=100.0 * auto.SLO_5S_MEAN_MAX,
         ),
         Claim(
-            "the same over twice the objective, %",
+            "`--auto`, first move: 5 s intervals over twice the objective, mean, %",
             _percent(_auto(1, "twice_5s_mean")),
             at_most=100.0 * auto.TWICE_MEAN_MAX,
         ),
