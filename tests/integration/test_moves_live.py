@@ -297,7 +297,7 @@ def test_rebalance_evens_out_bytes(lab: Lab, client: ClusterClient, lab_config_f
         "lopsided",
         rate_bytes_per_s=None,
         record_bytes=10_000,
-        total_bytes=16_000_000,
+        total_bytes=32_000_000,
     ) as load:
         load.wait(60)
 

@@ -143,7 +143,7 @@ def test_commands_name_the_clusters_if_none_is_chosen(tmp_path: Path) -> None:
         made.config.write_text(yaml.safe_dump(made.body))
         for options, expected in (
             ([], "has several clusters: choose one of them with --cluster: east, west"),
-            (["--cluster", "north"], "has no cluster of this name; it has east, west"),
+            (["--cluster", "north"], "has no cluster of this name; its clusters are east, west"),
         ):
             done = rheostat("status", "--config", made.config, *options)
             assert done.returncode == EXIT_BAD_INPUT
