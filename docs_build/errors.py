@@ -175,6 +175,8 @@ def collect_messages(root: Path = ROOT) -> tuple[ErrorMessage, ...]:
         known = {**_imported_constants(tree, constants), **constants[path]}
         for kind, text in _raised(path, tree, printed, known):
             messages.setdefault((text, path), ErrorMessage(kind, text, path))
+        for text in _settings_faults(tree, known):
+            messages.setdefault((text, path), ErrorMessage("BadInputError", text, path))
     return tuple(messages.values())
 
 
@@ -231,6 +233,20 @@ def _raised(
                 if text is not None:
                     yield kind, _with_prefix(kind, text, path, node.exc, position)
                     break
+
+
+def _settings_faults(tree: ast.Module, constants: Mapping[str, object]) -> Iterator[str]:
+    """Yields the texts that a function ``_fault_text`` returns about a key of the settings, with the place before them."""
+    for function in ast.walk(tree):
+        if isinstance(function, ast.FunctionDef) and function.name == "_fault_text":
+            for node in ast.walk(function):
+                text = (
+                    pattern_of(node.value, constants)
+                    if isinstance(node, ast.Return) and node.value is not None
+                    else None
+                )
+                if text is not None:
+                    yield f"FILE:LINE: {text}"
 
 
 def _with_prefix(kind: str, text: str, path: str, call: ast.Call, position: int) -> str:

@@ -15,6 +15,13 @@ _URL_HTTPS = "Otherwise other machines on the network could read it"
 
 CURES: Mapping[str, str] = MappingProxyType(
     {
+        "KEY: unknown key": (
+            "correct the key; the message names the most similar one. [Settings](configuration.md) lists every key, and "
+            "[Upgrade](../how-to/upgrade.md) the keys that an earlier version named differently"
+        ),
+        "KEY: …, found …": "write a value of the kind that the message names",
+        "KEY: is missing": "add this key to the section in the message; the message says what the value means",
+        "KEY: expected at least one, found none": "add at least one item to this list",
         "is repeated; it is already in line": ("remove one of the two lines. YAML would silently use the second value"),
         "FILE:LINE: not YAML": "correct the line in the message; the usual causes are a wrong indentation and a missing quote",
         "the alias refers to a value that contains the alias": (
