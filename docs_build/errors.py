@@ -210,7 +210,7 @@ def _imported_constants(tree: ast.Module, constants: Mapping[str, Mapping[str, o
     Args:
         constants: the constants of each module, by its path.
     """
-    imported = {}
+    imported: dict[str, object] = {}
     for node in tree.body:
         if isinstance(node, ast.ImportFrom) and node.module is not None:
             source = constants.get(f"{node.module.replace('.', '/')}.py", {})
