@@ -179,7 +179,7 @@ def _show_stall(scene: _Scene, write_bytes_per_s: float, summary: DemoSummary) -
     if trend is not None and remaining is not None:
         direction = "falls behind by" if trend > 0 else "gains"
         view.print_line(
-            f"after {span_text(WATCH_S)} {size_text(remaining)} remain; the move {direction} {rate_text(abs(trend))}"
+            f"after {span_text(WATCH_S)}, {size_text(remaining)} remain; the move {direction} {rate_text(abs(trend))}"
         )
         if trend > 0:
             view.print_line(

@@ -11,6 +11,7 @@ from typing import Any
 from streaming.shared.short_lists import join_names
 from tuner.control.throttle.decision import ExecutedDecision
 from tuner.control.throttle.state import Memory
+from tuner.core import formatting
 from tuner.core.cluster import LiveCluster, Observation
 from tuner.core.value import value
 from tuner.journal.event_lines import outcome_text
@@ -79,7 +80,7 @@ class EventTracker:
         new, self._stalled = sorted(stalled - self._stalled), stalled
         if not new:
             return []
-        text = f"the moves onto these brokers have stalled: {join_names(new, _NAMED_MAX)}"
+        text = f"the moves onto these brokers have stalled: {formatting.brokers(new, _NAMED_MAX)}"
         return [ExternalEvent("stalled", now_ms, text, {"brokers": new})]
 
     def _acted(self, now_ms: int) -> list[ExternalEvent]:
