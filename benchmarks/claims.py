@@ -123,7 +123,11 @@ def _worst_forecast(key: str, is_seasonal: bool | None = None) -> Callable[[Figu
 # By benchmark, in the order of the page.
 CLAIMS: Mapping[str, tuple[Claim, ...]] = {
     "footprint": (
-        Claim("time from the start to the first cycle over HTTP, longest of 5, s", _key("ready_s_max"), at_most=3.0),
+        Claim(
+            "time from the tuner's start until its HTTP server reports a cycle, longest of 5, s",
+            _key("ready_s_max"),
+            at_most=3.0,
+        ),
         Claim("memory of the tuner (RSS), MB", _key("rss_mb"), at_most=150.0),
         Claim("memory of a bare Python with the Kafka client (RSS), MB", _key("rss_mb_bare_client")),
         Claim("CPU use of an idle tuner and collector, cores", _key("idle_cores_tune_collect"), at_most=0.1),
@@ -215,11 +219,12 @@ CLAIMS: Mapping[str, tuple[Claim, ...]] = {
         Claim("error of an estimate that assumes a constant load, p90, %", _percent(_key("all", "error_as_now_p90"))),
         Claim("moves whose true end is within the interval of the estimate, %", _percent(_key("all", "in_interval"))),
         Claim(
-            "time of a move with the forecast best start ÷ with an immediate start, mean",
+            "duration of a move that begins at the best time by forecast ÷ of a move that begins now, mean",
             _key("all", "best_start_ratio"),
         ),
         Claim(
-            "time of a move with the truly best start ÷ with an immediate start, mean", _key("all", "shortest_ratio")
+            "duration of a move that begins at the truly best time ÷ of a move that begins now, mean",
+            _key("all", "shortest_ratio"),
         ),
     ),
     "learn": (
@@ -238,7 +243,7 @@ CLAIMS: Mapping[str, tuple[Claim, ...]] = {
         Claim("hourly update at 1,000 brokers, s of CPU", _key("cost", "hour_s")),
         Claim("memory of learn at 1,000 brokers (RSS), MB", _key("cost", "rss_mb")),
         Claim(
-            "largest memory of learn in a further month ÷ at the start of the month",
+            "largest memory of learn in a further month ÷ its memory at the start of this month",
             _key("cost", "rss_growth"),
             at_most=RSS_GROWTH_MAX,
         ),
@@ -309,13 +314,14 @@ CLAIMS: Mapping[str, tuple[Claim, ...]] = {
     ),
     "elections": (
         Claim("produce p99 after a broker's return, rheostat's elections, ms", _key("policies", "rheostat", "p99_ms")),
-        Claim("produce p99 after a broker's return, Kafka's own, ms", _key("policies", "kafka", "p99_ms")),
-        Claim("produce p99 after a broker's return, rheostat's elections ÷ Kafka's own", _key("ratio", "p99_ms")),
+        Claim("produce p99 after a broker's return, Kafka's elections, ms", _key("policies", "kafka", "p99_ms")),
+        Claim("produce p99 after a broker's return, rheostat's elections ÷ Kafka's elections", _key("ratio", "p99_ms")),
         Claim(
-            "produce p99 of the worst ten seconds, rheostat's elections ÷ Kafka's own", _key("ratio", "worst_p99_ms")
+            "produce p99 of the worst ten seconds, rheostat's elections ÷ Kafka's elections",
+            _key("ratio", "worst_p99_ms"),
         ),
         Claim("time until all leaders are back, rheostat's elections, s", _key("policies", "rheostat", "elections_s")),
-        Claim("time until all leaders are back, Kafka's own, s", _key("policies", "kafka", "elections_s")),
+        Claim("time until all leaders are back, Kafka's elections, s", _key("policies", "kafka", "elections_s")),
     ),
     "creation": (
         *(
