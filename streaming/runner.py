@@ -64,7 +64,10 @@ _WAITS = "waits for an answer of the coordinator of its consumer group"
 # Number of progress reports that Spark keeps. If several batches end between two polls, all their reports are read at once; at most
 # a few batches end within a second.
 _REPORTS_KEPT = 32
-_NOT_RECORDED = "the failed batch cannot be recorded, so a record that ends the stream is not searched for"
+_NOT_RECORDED = (
+    "the stream cannot record that a batch failed, so it cannot search this batch for a record that ends the stream: correct the "
+    "cause in the error"
+)
 EXECUTOR_S_MAX = 120.0  # Longest wait for an executor of a cluster.
 _RESTART_S_MIN = 1.0
 _RESTART_S_MAX = 30.0

@@ -30,7 +30,10 @@ from streaming.signals import WindowShape
 
 _CLIENT = "rheostat-stream-seam"
 _RECORDS = 500  # Number of records that are read at the end of each partition.
-_WRITTEN_AGAIN = "signals of another stream may be written again: the newest window in the signals topic is not known"
+_WRITTEN_AGAIN = (
+    "the stream may write signals again that another stream has already written, because the newest window in the signals topic "
+    "cannot be read"
+)
 
 log = structlog.get_logger("stream")
 

@@ -196,8 +196,8 @@ class StreamSettings(BaseModel):
                 )
             if source.format not in _FORMATS_OF_MEANS and source.interval_s > INTERVAL_S_MAX:
                 raise ValueError(
-                    f"sources[{i}].interval_s ({source.interval_s:g}) is more than {INTERVAL_S_MAX}: counters more than a minute"
-                    " apart count as a gap, and scrapes can be late"
+                    f"sources[{i}].interval_s ({source.interval_s:g}) is more than {INTERVAL_S_MAX}: the stream treats"
+                    " counters more than a minute apart as a gap, and scrapes can be late"
                 )
         return self
 

@@ -39,7 +39,7 @@ CURES: Mapping[str, str] = MappingProxyType(
             "remove `log_dirs` from the plan, or move these partitions with `kafka-reassign-partitions`"
         ),
         "is above the ceiling of": (
-            "give a lower rate, or raise `tuner.rate_bytes_per_s_max` and reload the tuner with SIGHUP first"
+            "give a lower rate. Or first raise `tuner.rate_bytes_per_s_max`, and reload the tuner with SIGHUP"
         ),
         "--standalone starts a tuner, but these settings": (
             "set `tuner.dry_run: false`, or start the plan without `--standalone` while a tuner runs"
@@ -49,7 +49,7 @@ CURES: Mapping[str, str] = MappingProxyType(
         "The journal cannot be read, as the cluster does not answer": DOCTOR,
         "TOPIC cannot be read, as the cluster does not answer": DOCTOR,
         "Other operators gave orders for plan ID": (
-            "run `rheostat reassign status`. If it shows the effect of another order, repeat yours"
+            "run `rheostat reassign status`. If it shows the effect of another order, repeat your order"
         ),
         "give --throttle or --unthrottled, not both": (
             "remove `--unthrottled` to move at the rate of `--throttle`, or remove `--throttle` to move without a throttle"
@@ -67,10 +67,10 @@ CURES: Mapping[str, str] = MappingProxyType(
         "--side: expected leader or follower": "give `--side leader` or `--side follower`, or remove it to set both sides",
         "--throttle: expected at least 1 B/s": (
             "give a rate of at least 1 B/s. To stop the move, cancel it with `kafka-reassign-partitions --cancel "
-            "--preserve-throttles`, or a plan of rheostat with `rheostat reassign cancel`"
+            "--preserve-throttles`; a plan of rheostat is cancelled with `rheostat reassign cancel`"
         ),
         "which no override may exceed: give a lower rate": (
-            "give a lower rate, or raise `tuner.rate_bytes_per_s_max` and reload the tuner with SIGHUP first"
+            "give a lower rate. Or first raise `tuner.rate_bytes_per_s_max`, and reload the tuner with SIGHUP"
         ),
         "--broker BROKER is not alive": "give the id of a broker that the message lists, or start the broker first",
         "the lowest rate that Kafka accepts is 1 B/s": "give `--throttle` a rate of at least 1 B/s",
@@ -94,7 +94,7 @@ CURES: Mapping[str, str] = MappingProxyType(
         "Nothing was deleted: reassignment plans are active": (
             "wait until `rheostat reassign status` shows no active plan, or cancel the plans; then repeat the command"
         ),
-        "Nothing was deleted: the journal also has records of the cluster name": (
+        "Nothing was deleted: the journal also has records under the cluster name": (
             "write a settings file with `cluster:` and the name in the message, and run `rheostat release` with it. This "
             "restores what "
             "rheostat has changed under the other name; then repeat the command"

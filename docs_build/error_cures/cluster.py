@@ -26,7 +26,8 @@ CURES: Mapping[str, str] = MappingProxyType(
         "Describe on Cluster": f"grant Describe on the cluster to the user of this process; {RIGHTS}",
         "Describe on Topic NAME": f"grant Describe on this topic to the user of this process; {RIGHTS}",
         "TOPIC cannot be taken over: missing right": (
-            f"grant the tuner's user Write on the journal, and Write and Describe on its transactional id; {RIGHTS}"
+            f"grant the tuner's user Write on the journal's topic, and Write and Describe on the transactional id of the "
+            f"journal; {RIGHTS}"
         ),
         "The command needs the right Read on Topic": f"grant Read on this topic to the user of the command; {RIGHTS}",
         "Another version of rheostat wrote the checkpoint": (
@@ -40,7 +41,7 @@ CURES: Mapping[str, str] = MappingProxyType(
         "The checkpoint CHECKPOINT_DIR was made with other settings or another version": (
             "set `stream.checkpoint_dir` to another folder for each cluster and each set of sources. Or move the old folder to "
             "another "
-            "place: without it, the stream begins with new records"
+            "place: without the folder, the stream begins with new records"
         ),
         "no rheostat.json, so it is unknown with which settings it was created": (
             "set `stream.checkpoint_dir` to an empty folder, or move the files in it to another place"
@@ -68,8 +69,8 @@ CURES: Mapping[str, str] = MappingProxyType(
         ),
         "topic TOPIC does not exist": "create rheostat's topics with `rheostat doctor --create`, or start `rheostat run`",
         "an earlier version of rheostat wrote this record: record version": (
-            "follow the [upgrade guide](../how-to/upgrade.md): release the settings with the earlier version, then "
-            "start the new one"
+            "follow the [upgrade guide](../how-to/upgrade.md): run `rheostat release` with the earlier version, then "
+            "start the new version"
         ),
         "The unreadable records have changed meanwhile": f"repeat the command; see {_REPAIR}",
         "Not all records were written": (
@@ -79,7 +80,7 @@ CURES: Mapping[str, str] = MappingProxyType(
             "check that at least `min.insync.replicas` replicas of the topic are in sync: `kafka-topics --describe --topic TOPIC`"
         ),
         "It is unknown whether a tuner runs: …": (
-            "grant Read on the journal, and Describe on the group of the tuner, to the user of the command"
+            "grant Read on the journal, and Describe on the consumer group of the tuner, to the user of the command"
         ),
         "group GROUP cannot be described": f"grant Describe on the group to the user of this process; {RIGHTS}",
         "The stream cannot start. …": (
@@ -104,7 +105,7 @@ CURES: Mapping[str, str] = MappingProxyType(
         "Spark wrote FILE in its format": (
             f"{REINSTALL}, because another version of Spark wrote the checkpoint. Or move the folder `stream.checkpoint_dir` to "
             "another "
-            "place: without it, the stream begins with new records"
+            "place: without the folder, the stream begins with new records"
         ),
         "cannot describe the cluster at ADDRESS": (
             "check that the brokers at this address are alive and that `stream.sources` gives the right address and login"

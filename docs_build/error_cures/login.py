@@ -29,8 +29,8 @@ CURES: Mapping[str, str] = MappingProxyType(
             "of the operating system"
         ),
         "KEY: VALUE answers with the status": (
-            "`invalid_client` or status 401: correct the client id and the secret. `invalid_scope`: correct "
-            f"`kafka.sasl_oauth_scope`. Status 5xx: repair the identity provider. {_RETRY}"
+            "for `invalid_client` or status 401, correct the client id and the secret; for `invalid_scope`, correct "
+            f"`kafka.sasl_oauth_scope`; for a status 5xx, repair the identity provider. {_RETRY}"
         ),
         "KEY: VALUE answers without an access_token": _ENDPOINT_URL,
         "KEY: VALUE does not answer with a JSON object": _ENDPOINT_URL,
@@ -39,7 +39,8 @@ CURES: Mapping[str, str] = MappingProxyType(
             "correct the port or the scheme (`https://`) of `kafka.sasl_oauth_token_endpoint`: another service listens there"
         ),
         "KEY: VALUE cannot be reached: …": (
-            f"check the host name and the port of the token endpoint, DNS, and the firewall between this machine and it. {_RETRY}"
+            f"check the host name and the port of the token endpoint, DNS, and the firewall between this machine and the "
+            f"endpoint. {_RETRY}"
         ),
         "KEY: VALUE did not answer within": (
             f"check that the identity provider runs, and that no firewall drops packets to it. {_RETRY}"
@@ -55,7 +56,7 @@ CURES: Mapping[str, str] = MappingProxyType(
             "contains "
             "the module"
         ),
-        "KEY: VALUE is not a function": "let `kafka.sasl_oauth_token_provider` name a function (`MODULE:FUNCTION`), not a value",
+        "KEY: VALUE is not a function": "let `kafka.sasl_oauth_token_provider` name a function (`MODULE:FUNCTION`), not another object of the module",
         "KEY: VALUE must return a token, or a pair": (
             "change the function: it returns a text (the token), or a tuple of the token and the time at which it expires, in ms "
             "since 1970"
@@ -73,7 +74,8 @@ CURES: Mapping[str, str] = MappingProxyType(
             "start the program that replaces the token, and compare this machine's clock with the clock of the identity provider"
         ),
         "gives no token: a token has only letters": (
-            "look at what the file, the endpoint or the function returns: it is no bearer token, for example an error page"
+            "look at the text that the file, the endpoint or the function returns: it is no bearer token, but for example an "
+            "error page"
         ),
         "must have one line, the secret, and has": (
             "write the secret into the first line of the file, and remove all other lines"

@@ -8,7 +8,7 @@ from types import MappingProxyType
 CURES: Mapping[str, str] = MappingProxyType(
     {
         "the current leaders and replicas of the partitions are not known": (
-            "give `--config`, so that the command can read the cluster, or `--current` with its present assignment"
+            "give `--config`, so that the command can read the cluster, or `--current` with the present assignment of the cluster"
         ),
         "partition TOPIC-PARTITION lacks": (
             "add the missing key to this partition: a plan file for `kafka-reassign-partitions` has `topic`, `partition` and "
@@ -61,7 +61,8 @@ CURES: Mapping[str, str] = MappingProxyType(
             "brokers are full"
         ),
         "OPTION: Kafka creates at most COUNT_MAX": (
-            "create the topic with at most 9,999 partitions, and add the others afterwards, at most 10,000 at a time"
+            "create the topic with at most 9,999 partitions, and add the other partitions afterwards, at most 10,000 with "
+            "each request"
         ),
         "and Kafka cannot remove partitions": "give `--partitions` or `--to` the new total number, above the present one",
         "which its new partitions also get": "remove `--replication`: new partitions get the replication factor of their topic",
@@ -100,8 +101,8 @@ CURES: Mapping[str, str] = MappingProxyType(
         "--share: the capacity is missing": "add `--capacity RATE`, the network rate of one broker",
         "--throttle and --capacity: both limit": "remove `--throttle` or `--capacity`",
         "--share: 0 % of capacity": "give `--share` a value above 0%",
-        "or all four figures of KIP-73's formula": (
-            "add `--config FILE` and a plan file, or add all the options at the end of the message"
+        "all four figures of KIP-73's formula": (
+            "add `--config FILE` and a plan file; or, without a plan file, add all the options at the end of the message"
         ),
         "Give exactly one of --add-broker": "keep one of the four options: one command plans one kind of move",
         "does not rebalance: leave --tolerance out": "remove `--tolerance`",

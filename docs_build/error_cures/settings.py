@@ -9,7 +9,7 @@ from docs_build.error_cures.phrases import REINSTALL, TOKEN
 
 _SECURE = "[Secure rheostat](../how-to/secure.md)"
 _LOGIN = "[Log in with OAuth, MSK IAM or Kerberos](../how-to/log-in-with-oauth.md)"
-_BOTH_FILES = "set both keys, each to the path of a PEM file, or remove both"
+_BOTH_FILES = "set both settings, each to the path of a PEM file, or remove both"
 _OTHER_FOLDER = "give the command another folder, or correct the permissions of this one. Nothing was written"
 _URL_HTTPS = "Otherwise other machines on the network could read it"
 
@@ -60,7 +60,7 @@ CURES: Mapping[str, str] = MappingProxyType(
             "remove `tuner.capacity`, or remove `tuner.objective: off`. Without an objective the tuner only raises throttles of "
             "stalled moves, and needs no capacity"
         ),
-        "mode share needs capacity": (
+        "mode: share needs tuner.capacity": (
             "set `tuner.capacity.in_bytes_per_s` and `out_bytes_per_s` to the network rate of a broker; see "
             "[Set an objective](../how-to/set-an-objective.md)"
         ),
@@ -103,10 +103,10 @@ CURES: Mapping[str, str] = MappingProxyType(
         "read_token and operate_token are the same": f"give the two settings different tokens. To get a token, {TOKEN}",
         "KEY: read_token …": f"replace the token. To get a token, {TOKEN}",
         "in PEM form, but the Kafka client of Spark needs": (
-            "convert the key with the `openssl` command in the message, and set the key of the message to the new file"
+            "convert the private key with the `openssl` command in the message, and let the setting in the message name the new file"
         ),
-        "kafka.SETTING: PATH cannot be read": "set the key in the message to a PEM file that the user of rheostat can read",
-        "SECTION.SETTING: PATH cannot be read": "set the key in the message to a file that the user of rheostat can read",
+        "kafka.SETTING: PATH cannot be read": "let the setting in the message name a PEM file that the user of rheostat can read",
+        "SECTION.SETTING: PATH cannot be read": "let the setting in the message name a file that the user of rheostat can read",
         "security_protocol SECURITY_PROTOCOL also needs": (
             f"set `kafka.sasl_mechanism`, or choose a `security_protocol` without SASL; see {_SECURE}"
         ),
@@ -117,7 +117,7 @@ CURES: Mapping[str, str] = MappingProxyType(
             "set one of the keys in the message, and remove the others: they are different sources of the same password or token"
         ),
         "sasl_kerberos_principal and sasl_kerberos_keytab": (
-            "set both keys to log in with a keytab, or remove both to use the ticket cache of the user"
+            "set both settings to log in with a keytab, or remove both to use the ticket cache of the user"
         ),
         "sasl_oauth_token_endpoint must be a URL": (
             f"use the `https://` address of the token endpoint: the request contains the client's secret. {_URL_HTTPS}"
@@ -164,10 +164,10 @@ CURES: Mapping[str, str] = MappingProxyType(
             "use the `https://` address of the service: each request contains the token. " + _URL_HTTPS
         ),
         "or each answer expires before the next": "raise `answer_valid_s` of the veto, or lower its `interval_s`",
-        "give above or below, not both": (
+        "set only one of the limits above and below": (
             "remove one of the two limits; for a range of allowed values, write two entries of `tuner.vetoes`"
         ),
-        "lower_to_bytes_per_s is for effect lower": (
+        "lower_to_bytes_per_s applies only with effect: lower": (
             "set `effect: lower` if the veto is to lower throttles, or remove `lower_to_bytes_per_s`"
         ),
         "prometheus and query": "set both keys, or remove both and set `url`",
@@ -177,7 +177,7 @@ CURES: Mapping[str, str] = MappingProxyType(
         "needs either secret_file or secret_variable": (
             "set one of the two: the tuner signs each event with this secret, so that the receiver can verify the sender"
         ),
-        "mode deadline needs finish_at": (
+        "mode: deadline needs finish_at": (
             "set `tuner.objective.finish_at` to the time by which moves have to end, in UTC or with an offset"
         ),
         "recovery: act needs": "remove `tuner.objective: off`, or set `tuner.recovery: watch`",
@@ -186,7 +186,7 @@ CURES: Mapping[str, str] = MappingProxyType(
             "write `kafka.bootstrap_servers` as `broker1:9092,broker2:9092`, without a scheme such as `kafka://`"
         ),
         "collector.interval_s (": "lower `collector.interval_s`, or raise `stream.window_s` to at least twice the interval",
-        "is more than 45: counters": (
+        "is more than 45: the stream treats": (
             "configure the other collector to write at least every 45 s, and set `interval_s` of the source to this interval"
         ),
         "is not a multiple of slide_s": "set `stream.window_s` to a multiple of `stream.slide_s`, such as 10 s and 5 s",
@@ -212,19 +212,19 @@ CURES: Mapping[str, str] = MappingProxyType(
         "backfill_after_s (BACKFILL": (
             "raise `stream.backfill_after_s` to at least the number in the second parentheses, or remove the key to use its default"
         ),
-        "exempt tenants have no managed quota": (
-            "remove `exempt` from this entry of `tuner.mutation_quota.tenants`, or remove its `rate_per_s_min`"
+        "rate_per_s_min has no effect on an exempt tenant": (
+            "remove `exempt` or `rate_per_s_min` from this entry of `tuner.mutation_quota.tenants`"
         ),
-        "expected at least one of …: otherwise no load would be too high": (
+        "without a limit the tuner would regard no load as too high": (
             "set at least one of the keys in the message under `tuner.mutation_quota.objective`"
         ),
         "expected user, client_id, or both: name the tenants": (
             "add `user`, `client_id` or both to this entry of `tuner.mutation_quota.tenants`"
         ),
         "ip: Kafka keeps no mutation quotas": "remove `ip` from this entry, and name the tenant by `user`, `client_id` or both",
-        "finish_at is for mode deadline": "remove `tuner.objective.finish_at`, or set `tuner.objective.mode: deadline`",
-        "share_max is for mode share": "remove `tuner.objective.share_max`, or set `tuner.objective.mode: share`",
-        "mode share needs share_max": (
+        "finish_at applies only with mode: deadline": "remove `tuner.objective.finish_at`, or set `tuner.objective.mode: deadline`",
+        "share_max applies only with mode: share": "remove `tuner.objective.share_max`, or set `tuner.objective.mode: share`",
+        "mode: share needs share_max": (
             "set `tuner.objective.share_max` to the part of the capacity that moves may use, for example `0.25`"
         ),
         "measure: true needs default_entity: none": (

@@ -9,7 +9,7 @@ from docs_build.error_cures.phrases import REINSTALL, TOKEN
 
 _ARTIFACTS = (
     "check the connection to Maven Central: proxy, firewall, DNS. Without internet, put the artifacts into a mirror, "
-    "and let `RHEOSTAT_IVY_SETTINGS` name an Ivy settings file with its address"
+    "and let `RHEOSTAT_IVY_SETTINGS` name an Ivy settings file with the address of the mirror"
 )
 
 CURES: Mapping[str, str] = MappingProxyType(
@@ -86,7 +86,7 @@ CURES: Mapping[str, str] = MappingProxyType(
             "delete the folder in the message, and start again: files in this cache are damaged or missing"
         ),
         "The jar of PROGRAM cannot be written to FOLDER": (
-            "make the folder writable for the user of rheostat, or set `RHEOSTAT_CACHE_DIR` to a folder that is"
+            "make the folder writable for the user of rheostat, or set `RHEOSTAT_CACHE_DIR` to a writable folder"
         ),
         "The sources of PROGRAM cannot be compiled": (
             "install rheostat again, so that its Java sources and libraries belong to the same version. If the compilation still "
@@ -128,7 +128,8 @@ CURES: Mapping[str, str] = MappingProxyType(
             "correct the file that the message names: `tuner.http.tokens_file`, `tls_certfile` or `tls_keyfile`"
         ),
         "has ended because its HTTP server ended": (
-            "start the process again; `rheostat run` does so by itself. Report the error that stands above this message in the log"
+            "start the process again, unless `rheostat run` has started it: then `rheostat run` restarts it. Report the error that "
+            "stands above this message in the log"
         ),
         "the second word is a name": "shorten the name in this line of the tokens file to 64 letters, without control characters",
         "the token of NAME …": f"replace the token in this line of the tokens file: {TOKEN}",
@@ -147,8 +148,8 @@ CURES: Mapping[str, str] = MappingProxyType(
             "remove one of the two names from `clusters`, or correct its `kafka.bootstrap_servers`: both point to the same cluster"
         ),
         "The metrics cluster CLUSTER, which has all signals, does not answer": (
-            "check that the brokers of this cluster run and can be reached: `rheostat doctor`. The other clusters cannot be tuned "
-            "without it, because the signals of all clusters are stored there"
+            "check with `rheostat doctor` that the brokers of this cluster run and can be reached. The other clusters cannot "
+            "be tuned without this cluster, because the signals of all clusters are stored there"
         ),
         "tuner.http.oidc needs further libraries": (
             "install rheostat with its extra `oidc`, as [Install](../how-to/install.md) says, or remove the section "

@@ -45,21 +45,21 @@ CURES: Mapping[str, str] = MappingProxyType(
         "No JMX agent of the active controller answers": (
             "name all controllers in `collector.endpoints`, and check their agents with `rheostat doctor`"
         ),
-        "The brokers do not show the metering quota": "check that all brokers answer, and repeat the command",
+        "the brokers do not show the quota that makes Kafka measure": "check that all brokers answer, and repeat the command",
         "The brokers do not show topic TOPIC": "check that all brokers answer, and repeat the command",
         "The cluster is not quiet": (
             "wait until no partition moves and all replicas are in sync (`rheostat status`), and repeat the command"
         ),
         "The controller is busy without the calibration": (
-            "repeat the command at a time with less load, or give a higher `--latency-max`"
+            "repeat the command when the controller has less load, or give a higher `--latency-max`"
         ),
         "The calibration cannot delete its topics": f"set `delete.topic.enable=true` on the controllers, or grant Delete on the "
         f"topics of a calibration; {RIGHTS}. If the message names a topic that is left, delete it",
         "The first topic of the calibration cannot be created": f"grant Create on the topics of a calibration; {RIGHTS}",
         "The latency of the controller cannot be measured": f"grant AlterConfigs on the topics of a calibration; {RIGHTS}",
-        "The metering quota cannot be set": f"grant AlterConfigs on the cluster; {RIGHTS}",
-        "The partition limits (section limits) leave room": (
-            "delete topics that you no longer need, or raise the keys in the settings section `limits`"
+        "The quota that makes Kafka measure each tenant cannot be set": f"grant AlterConfigs on the cluster; {RIGHTS}",
+        "The partition limits in the settings section `limits` leave room": (
+            "delete topics that you no longer need, or raise the limits in this section"
         ),
         "The quota of ENTITY, RATE partitions/s, would limit": (
             "during the calibration, give the client id `rheostat-calibrate` a `controller_mutation_rate` of 1e9, or remove "

@@ -187,7 +187,7 @@ class LearnLoop:
         counts.brokers_left_out, counts.tenants_left_out = brokers, tenants
         if is_new:
             self._log.warning(
-                "the history has more brokers or tenants than learn can keep; those with the fewest periods have no profile "
+                "the history has more brokers or tenants than learn can keep; those with the least history have no profile "
                 "and no events. Check who may write to the signals and the history, and whether client ids contain names of "
                 "pods",
                 brokers_left_out=brokers,

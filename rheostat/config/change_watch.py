@@ -225,7 +225,8 @@ class ConfigWatch:
             new = load(self._path, self._environ)
         except BadInputError as error:
             log.error(
-                "the settings file has changed and is invalid: the next start would fail. The running settings stay in use",
+                "the settings file has changed and is invalid: the next start would fail. The running settings stay in use. "
+                "Correct the file",
                 error=str(error),
             )
             self._is_valid = self._is_applied = False

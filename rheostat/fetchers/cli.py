@@ -122,5 +122,5 @@ def _check_watch(by: LoadUnit, measure_s: float, *, apply: bool, has_plot: bool)
         raise BadInputError(f"{given[0]}: not possible with --watch: leave one of the two out")
     if measure_s == 0:
         raise BadInputError(
-            "--measure-for 0: --watch measures write rates from the logs: give a time such as 10s, or leave it out"
+            "--measure-for 0: --watch measures write rates from the logs: give a time such as 10s, or leave --measure-for out"
         )

@@ -193,8 +193,8 @@ def _download(ivy_xml: Path, home: Path, digests: Mapping[str, str], progress: P
         jars = fetch_jars(ivy_xml, work, progress)
         if difference := mismatch(jars, digests):
             raise SetupError(
-                f"A fetched JVM artifact differs from the digest in this version of rheostat: {difference}. Nothing was "
-                "kept. Check the mirror that RHEOSTAT_IVY_SETTINGS names, or the proxy on the way, then try again."
+                f"A fetched JVM artifact differs from the digest in this version of rheostat: {difference}. No fetched "
+                "file was kept. Check the mirror that RHEOSTAT_IVY_SETTINGS names, or the proxy, then try again."
             )
         jars.rename(home)
         progress(f"{len(digests)} JVM artifacts in {home}")

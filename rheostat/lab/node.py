@@ -41,7 +41,7 @@ def free_ports(count: int) -> list[int]:
     free = list(islice(filter(_is_free, ports), count))
     if len(free) < count:
         raise SetupError(
-            f"Only {len(free)} of {count} ports are free on {HOST} (from {_PORTS[0]} to {_PORTS[-1]}): end processes that listen."
+            f"Only {len(free)} of {count} ports are free on {HOST} (from {_PORTS[0]} to {_PORTS[-1]}): end processes that use them."
         )
     return free
 

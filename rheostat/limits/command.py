@@ -128,7 +128,7 @@ def placement_request(
         count, factor = len(existing), len(existing[0].replicas) - len(existing[0].adding)
         if partitions <= count:
             raise BadInputError(
-                f"{option}: topic {topic} already has {count}, and Kafka cannot remove partitions: expected more than "
+                f"{option}: topic {topic} already has {count} partitions, and Kafka cannot remove partitions: expected more than "
                 f"{count}, found {partitions}"
             )
         if replication not in (None, factor):
@@ -150,7 +150,8 @@ def placement_request(
     count_max = RECORDS_MAX if existing else RECORDS_MAX - 1
     if partitions > count_max:
         raise BadInputError(
-            f"{option}: Kafka creates at most {count_max} at a time, found {partitions}: create them in several steps"
+            f"{option}: Kafka creates at most {count_max} partitions with one request, found {partitions}: create them in "
+            "several steps"
         )
     return PlacementRequest(topic, partitions, replication)
 

@@ -92,8 +92,8 @@ def read_layout(client: ClusterClient, settings: Settings, client_id: str) -> Cl
             threading.Event().wait(_RETRY_AFTER_S)
     # No plan is made now: a broker that only missed a heartbeat would count as dead, and the plan would move all its replicas.
     raise CommandError(
-        f"Brokers {', '.join(map(str, dead_leaders))} lead partitions, but the cluster does not list them as alive: it is "
-        "changing now, or overloaded. Try again in a minute."
+        f"Brokers {', '.join(map(str, dead_leaders))} lead partitions, but the cluster does not list them as alive: the "
+        "cluster is changing now, or is overloaded. Try again in a minute."
     )
 
 

@@ -65,7 +65,8 @@ def parse_planned_start(at: str | None, *, unthrottled: bool) -> RequestedStart 
     requested = parse_start(at, _now_ms(), "--at")
     if unthrottled and requested.at_ms is None:
         raise BadInputError(
-            "--at best and --unthrottled: without a throttle the time of a move is not known; give a time instead of best"
+            "--at best and --unthrottled: without a throttle the duration of a move is not known, so no start time is the "
+            "best; give a time instead"
         )
     return requested
 
@@ -131,14 +132,15 @@ def check_best_start(report: StartReport) -> None:
     """
     if report.best.end_ms is None:
         raise BadInputError(
-            f"--at best: no start within the next day lets the move end within {span_text(MOVE_S_MAX)}, so no start is the best. "
+            f"--at best: no start within the next day lets the move end within {span_text(MOVE_S_MAX)}, so no start time is "
+            "the best. "
             "`rheostat plan estimate --start now` shows what limits the move. Raise that limit, or give a time such as "
             "--at 22:00; nothing was recorded."
         )
     if not report.forecast_brokers and not report.forecast.starts_differ():
         raise BadInputError(
-            "--at best: no broker of the plan has a usable profile, and no schedule changes the limits meanwhile, so all starts "
-            "are equal. Give a time such as --at 22:00, or run `rheostat learn` for a day; nothing was recorded."
+            "--at best: no broker of the plan has a usable profile, and no schedule changes the limits meanwhile, so all start "
+            "times are equally good. Give a time such as --at 22:00, or run `rheostat learn` for a day; nothing was recorded."
         )
 
 

@@ -39,7 +39,8 @@ class ServiceManager:
             return
         if address[:1] not in ("/", "@"):
             log.warning(
-                "the service manager cannot be told when this process is ready: unknown kind of address",
+                "this process cannot tell the service manager (systemd) that it is ready, because NOTIFY_SOCKET is neither a "
+                "path nor a name that begins with @",
                 address=address,
             )
             return
@@ -89,7 +90,10 @@ class ServiceManager:
         except BlockingIOError:
             return  # The service manager is busy. The next ping comes soon.
         except OSError as error:
-            log.warning("the service manager no longer accepts messages", error=error.strerror or str(error))
+            log.warning(
+                "the service manager (systemd) no longer accepts messages of this process",
+                error=error.strerror or str(error),
+            )
             self._socket.close()
             self._socket = None
 

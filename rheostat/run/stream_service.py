@@ -141,7 +141,7 @@ class _StreamLog:
 
     def restarted(self, cause: str, in_s: float) -> None:
         self._counts.add_restart()
-        self._log.error("the query ended and will be restarted", cause=cause, in_s=in_s)
+        self._log.error("the Spark query of the stream ended and will be restarted", cause=cause, in_s=in_s)
 
     def backlog_progressed(self, progress: BacklogProgress) -> None:
         self._counts.set_backlog(progress)
@@ -149,18 +149,20 @@ class _StreamLog:
             return
         self._logged_percent = progress.done_percent
         self._log.info(
-            f"backlog: {progress.done_percent} % of {progress.records:,} records",
+            f"backlog: {progress.done_percent} % of {progress.records:,} records are processed",
             remaining_records=progress.remaining_records,
             lost_records=progress.lost_records,
         )
 
     def backlog_failed(self, cause: str, in_s: float) -> None:
-        self._log.warning("a chunk of the backlog failed and will be retried", cause=cause, in_s=in_s)
+        self._log.warning("a part of the backlog could not be processed; trying again", cause=cause, in_s=in_s)
 
     def history_failed(self, cause: str, in_s: float) -> None:
         self._counts.add_history_failure()
         self._log.warning(
-            "a pass over the history failed and will be retried; signals are not affected", cause=cause, in_s=in_s
+            "the history could not be updated from the signals; trying again. The signals themselves are not affected",
+            cause=cause,
+            in_s=in_s,
         )
 
     def halved(self, records: int, kept: int) -> None:

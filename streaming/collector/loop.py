@@ -475,11 +475,15 @@ class Collector:
         try:
             self._access = self._access_files.load()
             self.counts.access_valid = True
-            self._log.info("the agents' certificates or password have changed; the new ones are in use")
+            self._log.info(
+                "the certificates or the password for the agents have changed; the collector uses the new ones"
+            )
         except AgentAccessError as error:
             self.counts.access_valid = False
             self._log.error(
-                "the agents' certificates or password have changed and cannot be used; the old ones stay in use",
+                "the certificates or the password for the agents have changed and cannot be used, so the collector uses the "
+                "old ones: "
+                "correct the file that the error names",
                 error=str(error),
             )
 

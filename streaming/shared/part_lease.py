@@ -176,7 +176,10 @@ class PartLease:
         """Returns whether the lease's thread has stopped, so that only a restart of this process helps. Logs this once."""
         hangs = self._monotonic() - self._renewed_s >= HUNG_AFTER_S
         if hangs and not self._hang_was_told:
-            self._log.error(f"the thread that renews the lease has made no progress for {HUNG_AFTER_S:.0f} s: it hangs")
+            self._log.error(
+                f"the thread that renews the lease of the {self._part} has made no progress for {HUNG_AFTER_S:.0f} s: it hangs. "
+                f"Restart the {self._part}, unless `rheostat run` or systemd restarts it"
+            )
         self._hang_was_told = hangs
         return hangs
 
@@ -217,7 +220,9 @@ class PartLease:
         """Logs whether this process acts or stands by, unless that has not changed since the last call."""
         part = self._part
         if acts_unanswered:
-            state = f"the {part} acts without the lease: its group has not answered for {UNANSWERED_S_MAX:.0f} s"
+            state = (
+                f"the {part} acts without the lease: its consumer group has not answered for {UNANSWERED_S_MAX:.0f} s"
+            )
         elif self._acts:
             state = f"the {part} acts"
         elif self._stands_by:

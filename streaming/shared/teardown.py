@@ -16,6 +16,10 @@ def named_teardown(name: str, teardown: Callable[[], object]) -> Callable[[], No
         try:
             teardown()
         except Exception as error:  # noqa: BLE001 - any failure must leave the remaining steps to run
-            log.warning("a part could not be shut down; the other parts still shut down", part=name, error=str(error))
+            log.warning(
+                "a part of this process could not be shut down; the other parts still shut down",
+                part=name,
+                error=str(error),
+            )
 
     return run

@@ -62,7 +62,7 @@ class ThreadWatch:
         traceback_text = "".join(traceback.format_exception(ended.exc_type, ended.exc_value, ended.exc_traceback))
         if is_vital:
             log.error(
-                "a thread has ended because of an error, and so this process ends",
+                "a thread has ended because of an error, so this process ends: report this error",
                 thread=name,
                 traceback=traceback_text,
             )

@@ -165,7 +165,7 @@ def test_growth_is_placed_within_limits_and_read_back(lab: Lab, limits_file: Pat
     )
     for arguments, message in (
         (("absent", "--to", "3"), "TOPIC: absent does not exist, or this user may not describe it"),
-        (("old-1", "--to", "12"), "--to: topic old-1 already has 12, and Kafka cannot remove partitions"),
+        (("old-1", "--to", "12"), "--to: topic old-1 already has 12 partitions, and Kafka cannot remove partitions"),
         (("old-1", "--to", "0"), "--to"),
     ):
         bad = rheostat("limits", "grow", *arguments, "--config", config)

@@ -66,5 +66,5 @@ def test_collector_without_a_coordinator_waits_and_then_measures(make_lab: MakeL
         assert time.monotonic() - began > UNANSWERED_S_MAX
         wait_for(lambda: records(host) > 3, 20, "records", host)
         wait_for(lambda: host.is_active("collector"), 20, "the collector is active", host)
-        assert "acts without the lease: its group has not answered for 30 s" in host.said()
+        assert "acts without the lease: its consumer group has not answered for 30 s" in host.said()
         assert "on standby" not in host.said()

@@ -84,7 +84,8 @@ class Acceptor:
                 if error.errno in _OUT_OF_RESOURCES:
                     self._table.evict_one()
                     log.error(
-                        "a connection could not be accepted, because this process is out of resources; trying again",
+                        "the HTTP server could not accept a connection, because this process or machine lacks file "
+                        "descriptors or memory; trying again",
                         error=str(error),
                         in_s=_RETRY_S,
                     )
@@ -135,7 +136,8 @@ class Acceptor:
             return
         addresses = dict(closed.most_common(_ADDRESSES_NAMED_MAX))
         log.warning(
-            "HTTP connections were closed early, because their clients were too slow or opened too many connections",
+            "HTTP connections were closed early, because their clients were too slow or opened too many connections: look at the "
+            "addresses in most_from",
             closed=closed.total(),
             failed_handshakes=failed,
             most_from=addresses,

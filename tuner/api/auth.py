@@ -220,7 +220,7 @@ class Tokens:
             log.info("the tokens file was read again", file=file, tokens=len(self._from_file))
         except CredentialsError as error:
             log.error(
-                "the changed tokens file cannot be used, so the previous tokens still hold: correct the file",
+                "the changed tokens file cannot be used, so the previous tokens stay valid: correct the file",
                 error=str(error),
             )
         self._stamp = stamp

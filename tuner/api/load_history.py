@@ -34,7 +34,8 @@ def load_history(settings: KafkaSettings, topic: str, cluster: str, deliver: Cal
             reader.close(timeout_ms=2000)
     except KAFKA_ERRORS as error:
         log.warning(
-            "earlier decisions cannot be read from the journal, so the page shows new ones only", error=str(error)
+            "earlier decisions cannot be read from the journal, so the status page shows only new decisions",
+            error=str(error),
         )
         return
     deliver(entries)

@@ -101,7 +101,8 @@ class ProviderKeys:
                 log.info("the keys of the OpenID Connect provider were read", url=self._url, keys=len(keys))
             else:
                 log.warning(
-                    "the keys of the OpenID Connect provider cannot be read; tokens of tuner.http and known keys stay valid",
+                    "the keys of the OpenID Connect provider cannot be read; trying again. The static tokens of tuner.http and the "
+                    "keys that were read before stay valid",
                     error=error,
                     known_keys=len(self._keys),
                 )
@@ -149,7 +150,11 @@ class ProviderKeys:
             log.info("the keys of the OpenID Connect provider were read", file=file, keys=len(self._keys))
         except (KeysUnavailable, OSError) as error:
             log.error(
-                "the file of tuner.http.oidc.jwks_file cannot be used: correct the file", file=file, error=str(error)
+                "the file of tuner.http.oidc.jwks_file cannot be used, and the keys that were read before stay valid: correct "
+                "the file",
+                file=file,
+                error=str(error),
+                known_keys=len(self._keys),
             )
 
 

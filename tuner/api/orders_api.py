@@ -198,7 +198,8 @@ class KafkaOrderService:
                 # Another order was written between the read and the write: apply this change on top of that order.
                 base, expected_predecessor = recorded[position - 1], orders
             raise OrderNotRecorded(
-                "other orders are given at the same time, so it is unknown which one is in effect: check the status, and try again"
+                "other orders are given at the same time, so it is unknown which order is in effect: check `rheostat status`, "
+                "and try again"
             )
         except RecordNotAcknowledged as error:
             if has_written or error.may_be_recorded:
@@ -257,7 +258,8 @@ def _decode_readable(value: bytes) -> list[Orders]:
         return [decode_orders(value)]
     except ValueError as error:
         log.warning(
-            "recorded orders cannot be read by this version, so the previous orders stay in effect", error=str(error)
+            "this version cannot read a record in the orders topic, so the previous orders stay in effect until a new order",
+            error=str(error),
         )
         return []
 

@@ -70,9 +70,10 @@ class JournalTopic:
         problem = f"the journal's topic {self._topics.journal} does not exist, and no tuner acts without a journal"
         if self._problem is None:
             log.error(
-                "the journal's topic was deleted: rheostat has lost which throttles it manages and the rates before them",
+                "the journal's topic was deleted, so rheostat no longer knows which throttles it manages and which rates were set "
+                "before",
                 topic=self._topics.journal,
-                do="when nothing moves any more, look for throttles that remain: rheostat status",
+                do="when no partition moves any more, run `rheostat status`, and remove the throttles that are still set",
             )
         try:
             ensure_topics(self._client, self._topics)

@@ -38,8 +38,8 @@ from tuner.runtime.throttle.loop import ThrottleController
 log = structlog.get_logger("tuner")
 
 _TICK_S_MIN = 0.02
-_CYCLE_FAILED = "a cycle failed, so nothing is changed until one succeeds"
-_STEP_FAILED = "a step failed, so ramps stop at their current rate until a cycle succeeds"
+_CYCLE_FAILED = "a cycle of the throttle controller failed, so no throttle is changed until a cycle succeeds"
+_STEP_FAILED = "a change of a throttle failed, so all rates stay at their current value until a cycle succeeds"
 REST_S = 60.0  # Pause of the quota controller or the executor after an exception.
 
 
@@ -152,13 +152,19 @@ def run(
     if (cordons := controllers.cordons) is not None:
         optional_controllers.append(_OptionalController(CORDONS, cordons, "no cordon is changed", status))
     if (lag := controllers.lag) is not None:
-        optional_controllers.append(_OptionalController(REPLICATION_LAG, lag, "no lag is explained", status))
+        optional_controllers.append(
+            _OptionalController(REPLICATION_LAG, lag, "the causes of replication lag are not examined", status)
+        )
     if (cruise_control := controllers.cruise_control) is not None:
         optional_controllers.append(
-            _OptionalController(CRUISE_CONTROL, cruise_control, "Cruise Control is left alone", status)
+            _OptionalController(
+                CRUISE_CONTROL, cruise_control, "the concurrency of Cruise Control is not changed", status
+            )
         )
     if (leadership := controllers.leadership) is not None:
-        optional_controllers.append(_OptionalController(LEADERSHIP, leadership, "no leader is elected", status))
+        optional_controllers.append(
+            _OptionalController(LEADERSHIP, leadership, "no preferred leader is elected", status)
+        )
     due_s = clock.monotonic_s()
     was_ready: bool | None = None
     has_failed = False  # Whether anything has failed since the last successful cycle.
@@ -193,7 +199,7 @@ def run(
             has_failed = True
             if status.cycle_failed(THROTTLES, _failure_text(_STEP_FAILED, error), now_s):
                 log.exception(_STEP_FAILED)
-            _stop_ramps(partial(throttles.end, "interrupted: a step failed"))
+            _stop_ramps(partial(throttles.end, "interrupted: a change of a throttle failed"))
         next_s = min(due_s, throttles.next_due_s() or due_s, now_s + CHECK_EVERY_S)
         for controller in optional_controllers:
             next_s = min(next_s, controller.tick(now_s))
@@ -216,7 +222,7 @@ def _stop_ramps(stop: Callable[[], None]) -> None:
     try:
         stop()
     except Exception:  # the cause of the first exception may cause another exception here
-        log.exception("running ramps could not be stopped")
+        log.exception("the changes of rates in progress could not be stopped")
 
 
 class _OptionalController:
@@ -242,7 +248,7 @@ class _OptionalController:
         """
         self._name = name
         self._controller = controller
-        self._effect = f"{effect} for {REST_S:g} s after an internal error, then it is tried again"
+        self._effect = f"{effect} for {REST_S:g} s after an internal error; then the tuner tries again"
         self._status = status
         self._due_s = float("-inf")
 

@@ -130,7 +130,7 @@ class PresenceReporter:
     def _warn(self, error: BaseException) -> None:
         if not self._is_failing:
             log.warning(
-                "this tuner's presence is not reported, so commands may say that no tuner runs; trying again",
+                "this tuner cannot report that it runs, so commands may say that no tuner runs; trying again",
                 topic=self._topic,
                 error=f"{type(error).__name__}: {error}",
             )

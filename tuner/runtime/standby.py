@@ -187,7 +187,10 @@ class Standby:
             try:
                 ensure_topics(self._client, self._topics, self._used)
             except ClusterError as error:
-                log.error("rheostat's topics cannot be created again", error=str(error))
+                log.error(
+                    "the tuner can neither check whether its topics exist nor create them again; trying again",
+                    error=str(error),
+                )
 
     def ensure_only_tuner(self, journal: KafkaJournal, lease: Lease, kafka: KafkaSettings) -> bool:
         """Returns True at once if no tuner with another cluster name uses this Kafka cluster or has left a throttle.
@@ -227,19 +230,19 @@ class Standby:
                 members = self._client.group_members(lease_group(name))
                 if members is None:
                     log.warning(
-                        "it is unknown whether a tuner of another cluster name runs",
+                        "it is unknown whether a tuner runs under another name of this cluster, because a right is missing",
                         name=name,
                         missing=f"Describe on Group {lease_group(name)}",
                     )
                 elif members:
                     return f"a tuner already runs on this Kafka cluster as cluster {name!r}: stop one of the two"
         except ClusterError as error:
-            return f"it is unknown whether a tuner of another cluster name runs: {error}"
+            return f"it is unknown whether a tuner runs under another name of this cluster: {error}"
         return None
 
     def pause(self, why: str, pause_s: float | None = None) -> None:
         """Logs and shows why the tuner cannot act, and pauses."""
-        log.error("cannot act yet; trying again", error=why)
+        log.error("the tuner cannot act yet; trying again", error=why)
         self._status.become_standby(self.cluster_error() or why)
         self._stop.wait(_TAKE_OVER_PAUSE_S if pause_s is None else pause_s)
 
@@ -287,8 +290,8 @@ def _recover(
         reader.close(timeout_ms=5000)
     if journal.misplaced_orders:
         log.warning(
-            "the journal's topic has orders or plans of an earlier build. They stay in force until the next order, which goes to "
-            "the orders topic. Check them with `rheostat status`, and repeat or withdraw them"
+            "the journal's topic has orders or plans that an earlier version wrote. They stay in force until the next order, which "
+            "goes to the orders topic. Check them with `rheostat status`, and repeat or withdraw them"
         )
     log.info("the journal is read", records=journal.records_read, ahead=known is not None)
     for (broker, side), owned in memory.owned.items():

@@ -23,7 +23,7 @@ def _check_url(url: str) -> str:
     if not is_usable or not url.isascii() or not url.isprintable() or " " in url:
         raise ValueError("expected a URL such as https://host:8080/path")
     if parts.fragment:
-        raise ValueError("the URL ends with a fragment (#…), which no server gets: leave it out")
+        raise ValueError("the URL ends with a fragment (#…), which is never sent to a server: remove the fragment")
     return url
 
 
@@ -117,9 +117,11 @@ class VetoSettings(BaseModel):
                 f"veto {self.name}: prometheus is the address of the server, without a question mark and parameters"
             )
         if self.above is not None and self.below is not None:
-            raise ValueError(f"veto {self.name}: give above or below, not both")
+            raise ValueError(f"veto {self.name}: set only one of the limits above and below")
         if self.effect == "hold" and self.lower_to_bytes_per_s is not None:
-            raise ValueError(f"veto {self.name}: lower_to_bytes_per_s is for effect lower, and effect is hold")
+            raise ValueError(
+                f"veto {self.name}: lower_to_bytes_per_s applies only with effect: lower, but this veto has effect: hold"
+            )
         if self.answer_valid_s <= self.interval_s:
             raise ValueError(
                 f"veto {self.name}: answer_valid_s ({self.answer_valid_s:g} s) must be longer than interval_s "

@@ -71,7 +71,9 @@ class ControllerObjectiveSettings(BaseModel):
         # ``burst_ms_max`` limits the size of a burst. It is compared with no measured value, so it cannot be the only objective.
         objectives = {name: value for name, value in self if name != "burst_ms_max"}
         if all(value is None for value in objectives.values()):
-            raise ValueError(f"expected at least one of {', '.join(objectives)}: otherwise no load would be too high")
+            raise ValueError(
+                f"expected at least one of {', '.join(objectives)}: without a limit the tuner would regard no load as too high"
+            )
         return self
 
     def for_policy(self) -> ControllerObjective:
@@ -116,7 +118,10 @@ class TenantSettings(BaseModel):
         if self.user is None and self.client_id is None:
             raise ValueError("expected user, client_id, or both: name the tenants of the rule")
         if self.exempt and self.rate_per_s_min is not None:
-            raise ValueError("exempt tenants have no managed quota, so no rate_per_s_min either: remove one of the two")
+            raise ValueError(
+                "rate_per_s_min has no effect on an exempt tenant, because rheostat sets no quota for it: remove rate_per_s_min or "
+                "exempt"
+            )
         return self
 
     def rule(self) -> TenantRule:

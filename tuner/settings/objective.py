@@ -64,16 +64,16 @@ class ObjectiveSettings(BaseModel):
     @model_validator(mode="after")
     def _check_mode(self) -> ObjectiveSettings:
         if self.mode is Mode.DEADLINE and self.finish_at is None:
-            raise ValueError("mode deadline needs finish_at, such as 2026-01-31T06:00:00Z")
+            raise ValueError("mode: deadline needs finish_at, such as 2026-01-31T06:00:00Z")
         if self.mode is Mode.SHARE and self.share_max is None:
-            raise ValueError("mode share needs share_max, such as 0.25")
+            raise ValueError("mode: share needs share_max, such as 0.25")
         if self.mode is not Mode.DEADLINE and self.finish_at is not None:
-            raise ValueError(f"finish_at is for mode deadline, and mode is {self.mode.value}")
+            raise ValueError(f"finish_at applies only with mode: deadline, and the mode is {self.mode.value}")
         if self.mode is not Mode.SHARE and self.share_max is not None:
-            raise ValueError(f"share_max is for mode share, and mode is {self.mode.value}")
+            raise ValueError(f"share_max applies only with mode: share, and the mode is {self.mode.value}")
         if self.latency_ms is not None and "tolerance" in self.model_fields_set:
             raise ValueError(
-                "tolerance applies only with latency_ms: auto, and latency_ms has a value: leave out one of the two"
+                "tolerance applies only with latency_ms: auto, and latency_ms has a value: remove tolerance or latency_ms"
             )
         return self
 

@@ -170,20 +170,21 @@ class TunerSettings(BaseModel):
     def _check_objective_and_capacity(self) -> TunerSettings:
         if self.capacity is not None and self.objective is None:
             raise ValueError(
-                "capacity has an effect only with an objective: leave out capacity, or leave out objective: off"
+                "capacity has an effect only with an objective: remove capacity, or remove the line objective: off"
             )
         if self.objective is not None and self.objective.mode is Mode.SHARE and self.capacity is None:
             raise ValueError(
-                "mode share needs capacity: without in_bytes_per_s and out_bytes_per_s a share is not known"
+                "mode: share needs tuner.capacity, because share_max is a share of its in_bytes_per_s and out_bytes_per_s"
             )
         if self.unthrottled_moves == "throttle" and self.objective is None:
             raise ValueError(
-                "unthrottled_moves: throttle needs an objective to choose a rate: leave out objective: off, or leave "
-                "unthrottled_moves out"
+                "unthrottled_moves: throttle needs an objective, by which the tuner chooses the rate: remove the line "
+                "objective: off, or remove unthrottled_moves"
             )
         if self.recovery == "act" and self.objective is None:
             raise ValueError(
-                "recovery: act needs an objective to choose a rate: leave out objective: off, or set recovery: watch"
+                "recovery: act needs an objective, by which the tuner chooses the rate: remove the line objective: off, or set "
+                "recovery: watch"
             )
         return self
 
@@ -219,8 +220,8 @@ class TunerSettings(BaseModel):
             return
         if self.objective is None:
             raise ValueError(
-                f"schedule, rule {rule.name}: mode and tolerance change the objective, and objective is off: leave them out of "
-                "the rule, or leave out objective: off"
+                f"schedule, rule {rule.name}: mode and tolerance change the objective, but the settings have objective: off. "
+                "Remove mode and tolerance from the rule, or remove objective: off"
             )
         try:
             self.objective.with_changes(rule.mode, rule.tolerance)

@@ -165,7 +165,8 @@ class Keeper:
             if str(error) != self._logged:
                 self._logged = str(error)
                 log.error(
-                    "The limits file was not replaced. When its counts are too old, the policy allows each topic.",
+                    "The limits file was not replaced. Once its numbers of partitions are too old, the controllers' policy "
+                    "refuses no topic.",
                     file=str(self._file),
                     error=str(error),
                 )

@@ -71,7 +71,9 @@ def _read_figures(
     plan_file = None if plan is None else sources.read_plan(plan)
     if current is not None:
         if plan_file is None:
-            raise BadInputError("--current gives the current assignment: name a plan file with the desired one as well")
+            raise BadInputError(
+                "--current gives the current assignment: also name a plan file with the desired assignment"
+            )
         return sources.from_files(plan_file, sources.read_current(current), current, inputs)
     kip73_inputs = (inputs.move_ratio, inputs.log_bytes_per_broker, inputs.brokers, inputs.bytes_in_per_s_max)
     # Without a plan, and with all figures of KIP-73 on the command line, no cluster is needed even if --config is given.

@@ -85,8 +85,8 @@ def from_numbers(inputs: EstimateInputs) -> EstimateFigures:
     missing = [name for name, value in options.items() if value is None]
     if missing:
         raise BadInputError(
-            f"{', '.join(missing)}: missing. Give a plan with --config (the live cluster) or --current (a file), or all four "
-            f"figures of KIP-73's formula: {', '.join(options)}."
+            f"{', '.join(missing)}: missing. Give a plan file together with --config (for the live cluster) or --current (for an "
+            f"assignment in a file). Or, without a plan file, give all four figures of KIP-73's formula: {', '.join(options)}."
         )
     # All four figures are given, so the overrides replace these values.
     placeholder = Kip73Figures(move_ratio=0.0, log_bytes_per_broker=0.0, brokers=1, bytes_in_per_s_max=0.0)

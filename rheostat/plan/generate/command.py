@@ -182,7 +182,7 @@ def check_can_cordon(client: ClusterClient, layout: ClusterLayout, brokers: Coll
     missing = find_missing(client.broker_versions(layout.brokers), brokers)
     if missing is not None:
         raise CommandError(
-            f"--cordon: {missing}. Leave --cordon out to drain without it: Kafka may place new replicas on the broker then."
+            f"--cordon: {missing}. Leave --cordon out to drain without a cordon: then Kafka may place new replicas on the broker."
         )
 
 

@@ -128,8 +128,8 @@ def _bounds(
     partitions_max = min(options.partitions_max, allowed)
     if partitions_max < options.partitions_min:
         raise CommandError(
-            f"The partition limits (section limits) leave room for {allowed} partitions with {replication_factor} replicas, too "
-            "few for a calibration. Nothing was changed. `rheostat limits` shows the limits."
+            f"The partition limits in the settings section `limits` leave room for {allowed} more partitions with "
+            f"{replication_factor} replicas, too few for a calibration. Nothing was changed. `rheostat limits` shows the limits."
         )
     return CalibrationBounds(partitions_max=partitions_max, sizes=options.sizes)
 

@@ -63,7 +63,7 @@ def run_measure(config: Path, for_s: float, *, yes: bool, as_json: bool) -> int:
     with _open_client(settings) as client, _open_agents(settings) as agents:
         if not _until(lambda: tenant_rates_per_s(agents.read()) is not None):
             raise CommandError(
-                "No JMX agent of the active controller answers, and only this node has the rates of tenants: name the "
+                "No JMX agent of the active controller answers, and only the active controller has the rates of tenants: name the "
                 "controllers in collector.endpoints. Nothing was changed."
             )
         quotas = client.mutation_quotas()
@@ -151,9 +151,12 @@ def _change_text(plan: MeteringPlan, for_s: float) -> str:
 def _set(client: QuotaClient) -> None:
     error = client.alter_mutation_quotas({EVERY_PAIR: TRIAL_PER_S})[EVERY_PAIR]
     if error is not None:
-        raise CommandError(f"The metering quota cannot be set: {error}.")
+        raise CommandError(f"The quota that makes Kafka measure each tenant cannot be set: {error}.")
     if not _until(lambda: has_trial_quota(client.mutation_quotas())):
-        raise CommandError(f"The brokers do not show the metering quota after {_CONFIRMED_S_MAX:.0f} s.")
+        raise CommandError(
+            f"{_CONFIRMED_S_MAX:.0f} s after it was set, the brokers do not show the quota that makes Kafka measure each tenant: "
+            "check that all brokers answer, and try again."
+        )
 
 
 def _remove(client: QuotaClient) -> str | None:

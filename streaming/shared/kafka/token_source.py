@@ -162,7 +162,11 @@ class TokenSource:
                 file.write(f"{token.value}\n{round(token.expires_s * 1000)}\n")
             temporary.replace(self._shared_file)
         except OSError as error:
-            log.error("the token for Spark cannot be written", file=str(self._shared_file), error=error.strerror)
+            log.error(
+                "the new token for Spark cannot be written, so Spark's connections keep the old token until it expires",
+                file=str(self._shared_file),
+                error=error.strerror,
+            )
 
 
 def _login_error(error: Exception, name: str) -> LoginError:

@@ -203,7 +203,9 @@ class CruiseControlController:
         try:
             self._ports.journal([entry])
         except JournalError as error:
-            log.error("the journal accepts no record, so Cruise Control is left alone", error=str(error))
+            log.error(
+                "the journal accepts no record, so the concurrency of Cruise Control is not changed", error=str(error)
+            )
             return False
         return True
 

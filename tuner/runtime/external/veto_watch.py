@@ -127,12 +127,15 @@ class VetoWatch:
         was_vetoing = before.answer is not None and before.answer.vetoes
         if answer.vetoes and not was_vetoing:
             log.warning(
-                "a check vetoes: no throttle is raised", veto=check.name, effect=check.effect, cause=answer.cause
+                "an external check of tuner.vetoes vetoes, so the tuner raises no throttle",
+                veto=check.name,
+                effect=check.effect,
+                cause=answer.cause,
             )
         elif was_vetoing and not answer.vetoes:
-            log.info("a check no longer vetoes", veto=check.name)
+            log.info("an external check of tuner.vetoes no longer vetoes", veto=check.name)
         elif before.failure is not None:
-            log.info("a check answers", veto=check.name)
+            log.info("an external check of tuner.vetoes answers", veto=check.name)
 
     def _note_failure(self, check: VetoSettings, failure: NoAnswer) -> None:
         self._count_failure(check.name, failure.kind)
@@ -142,8 +145,8 @@ class VetoWatch:
             state.failure = str(failure)
         if is_new:
             log.warning(
-                "a check gives no valid answer: its last answer counts for answer_valid_s, then no throttle is raised for "
-                "unknown_hold_s, and after that the check does not veto",
+                "an external check of tuner.vetoes gives no valid answer. The last answer counts for answer_valid_s; then the "
+                "tuner raises no throttle for unknown_hold_s; after that, the check no longer vetoes",
                 veto=check.name,
                 why=str(failure),
                 answer_valid_s=check.answer_valid_s,

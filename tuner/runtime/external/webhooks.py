@@ -82,7 +82,9 @@ class WebhookSender:
             self._count(self.settings.name, "dropped")
         if left:
             log.warning(
-                "events for a webhook are dropped, because the tuner stops", webhook=self.settings.name, events=left
+                "events were not sent to a webhook and are dropped, because the tuner stops",
+                webhook=self.settings.name,
+                events=left,
             )
 
     def _send_repeatedly(self) -> None:
@@ -95,7 +97,7 @@ class WebhookSender:
                 self._count(self.settings.name, "failed")
                 is_last = attempts >= ATTEMPTS_MAX
                 if attempts == 1 or is_last:
-                    outcome = "it is dropped" if is_last else "it is tried again"
+                    outcome = "the event is dropped" if is_last else "the tuner tries again"
                     log.warning(
                         f"a webhook got no event: {outcome}",
                         webhook=self.settings.name,

@@ -207,7 +207,7 @@ class LeadershipController:
 
     def _elect(self, decision: ElectLeaders, inputs: Mapping[str, Any]) -> None:
         if (refusal := self._ports.write_refusal()) is not None:
-            log.warning("no leader is elected", why=refusal)
+            log.warning("no preferred leader is elected", broker=decision.broker, why=refusal)
         elif self._write("intent", decision, inputs):
             api, partitions = self._ports.api, decision.partitions
             self._election = (self._ports.caller.start(lambda: api.elect_preferred(partitions)), decision)
@@ -255,7 +255,7 @@ class LeadershipController:
         try:
             self._ports.journal([entry])
         except JournalError as error:
-            log.error("the journal accepts no record, so no leader is elected", error=str(error))
+            log.error("the journal accepts no record, so no preferred leader is elected", error=str(error))
             return False
         return True
 

@@ -103,5 +103,5 @@ class BackgroundReader:
             except KAFKA_ERRORS as error:
                 if self._store is not None:
                     self._store.mark_unreadable(f"the {self._name} {self._topic} cannot be read: {error}")
-                log.warning(f"the {self._name} cannot be read", topic=self._topic, error=str(error))
+                log.warning(f"the {self._name} cannot be read; trying again", topic=self._topic, error=str(error))
             self._stop.wait(self._again_s)

@@ -103,7 +103,7 @@ class OrdersReader:
                 elif self.plans is not None and is_order(record.key or b""):
                     self._apply_plan(self.plans, record)
         except KAFKA_ERRORS as error:
-            log.warning("orders cannot be read", error=str(error))
+            log.warning("the orders topic cannot be read; trying again", error=str(error))
 
     def _apply(self, record: Any) -> None:
         try:
@@ -114,7 +114,7 @@ class OrdersReader:
         if orders in self._known:
             return  # The journal's reader has already returned this order, which arrived while the journal was being read.
         self.superseded, self.latest = (*self.superseded, self.latest), orders
-        log.info("orders", at_ms=self.latest.at_ms, paused=self.latest.pause is not None)
+        log.info("new orders are in effect", at_ms=self.latest.at_ms, paused=self.latest.pause is not None)
 
     def _apply_plan(self, plans: PlanBook, record: Any) -> None:
         try:

@@ -78,7 +78,7 @@ class ProfilesReader:
             self._is_begun, self._error = self._tail.topic_exists, None
         except KAFKA_ERRORS as error:
             if str(error) != self._error:
-                log.warning("the profiles topic cannot be read", topic=self._topic, error=str(error))
+                log.warning("the profiles topic cannot be read; trying again", topic=self._topic, error=str(error))
             self._error = str(error)
         return count
 

@@ -100,5 +100,5 @@ class RecoveryWatch:
         """Logs an error unless it repeats the last error."""
         text = None if error is None else str(error)
         if text is not None and text != self._error:
-            log.warning("not all recovering replicas can be read; those that are unknown are not throttled", error=text)
+            log.warning("some recovering replicas cannot be read, so the tuner does not throttle them", error=text)
         self._error = text

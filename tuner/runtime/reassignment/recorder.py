@@ -168,7 +168,11 @@ class ReassignmentRecorder:
         for plan_id, parts in headless.items():
             if now_s - since_s[plan_id] > HEADLESS_S_MAX:
                 self._write([], tombstones(self._cluster, plan_id, parts))
-                log.info("deleted the parts of a plan whose submission was interrupted", plan=plan_id, records=parts)
+                log.info(
+                    "deleted the incomplete records of a plan whose submission was interrupted",
+                    plan=plan_id,
+                    records=parts,
+                )
 
     @property
     def backing_off(self) -> frozenset[TopicPartition]:
@@ -238,7 +242,7 @@ def _log_changes(before: Plan, decision: PlanDecision, now_ms: int) -> None:
         )
     for step in decision.starts[:_LINES_MAX]:
         log.info(
-            f"plan {after.id}: {step.topic}-{step.partition} to {list(step.replicas)}",
+            f"plan {after.id}: moves {step.topic}-{step.partition} to brokers {list(step.replicas)}",
             action="reassign",
             reason=step.reason.value,
         )

@@ -119,7 +119,12 @@ class LagMonitor:
         self._memory, self._diagnoses = evaluation.memory, evaluation.diagnoses
         for diagnosis in evaluation.diagnoses:
             if (diagnosis.broker, diagnosis.reason) not in before:
-                log.warning("replicas lag", broker=diagnosis.broker, reason=diagnosis.reason.value, text=diagnosis.text)
+                log.warning(
+                    "replicas lag behind their leaders",
+                    broker=diagnosis.broker,
+                    reason=diagnosis.reason.value,
+                    text=diagnosis.text,
+                )
         self._ports.observer.publish(evaluation.view, evaluation.diagnoses)
 
     def _read_layout(self) -> Sequence[FetchedPartition] | None:

@@ -20,7 +20,9 @@ from tuner.runtime.throttle.window_warmup import WindowWarmup
 
 log = structlog.get_logger("tuner")
 
-_JOURNAL_REFUSED = "the journal accepts no outcome yet; the next record contains it"
+_JOURNAL_REFUSED = (
+    "the journal does not accept the outcome of a change yet; the tuner adds the outcome to the next record"
+)
 
 
 class RampOutcomes:

@@ -167,8 +167,8 @@ def test_placement_json_numbers_new_partitions_after_existing_ones() -> None:
         ("orders", 5, 3, "--replication: topic orders exists with replication factor 2"),
         ("new", 5, None, "--replication: missing, and topic new does not exist"),
         ("new", 5, 4, "INVALID_REPLICATION_FACTOR: 4 replicas need 4 brokers, and 3 are alive"),
-        ("new", 10_000, 1, "--partitions: Kafka creates at most 9999 at a time, found 10000"),
-        ("orders", 10_005, 2, "--partitions: Kafka creates at most 10000 at a time, found 10001"),
+        ("new", 10_000, 1, "--partitions: Kafka creates at most 9999 partitions with one request, found 10000"),
+        ("orders", 10_005, 2, "--partitions: Kafka creates at most 10000 partitions with one request, found 10001"),
     ],
 )
 def test_placement_request_that_kafka_refuses_is_bad_input(

@@ -170,7 +170,7 @@ def test_process_that_its_group_never_answers_acts_after_a_while_and_is_no_stand
         assert all(rig.step() for _ in range(100))
         assert not rig.part.follows_another(), "it continues from its own checkpoint, as after a restart"
     assert [line["event"] for line in logs] == [
-        "the stream acts without the lease: its group has not answered for 30 s"
+        "the stream acts without the lease: its consumer group has not answered for 30 s"
     ]
     rig.lease.is_answered = True
     assert not rig.step(), "another process has the lease"

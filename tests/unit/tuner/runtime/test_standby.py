@@ -303,7 +303,7 @@ def seen(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> Seen:
         lease: Any = Left()
         with capture_logs() as said:
             alone = rig.standby.ensure_only_tuner(journal, lease, settings())
-        waits = [line["error"] for line in said if line["event"].startswith("cannot act yet")]
+        waits = [line["error"] for line in said if line["event"].startswith("the tuner cannot act yet")]
         return alone, lease.times, waits
 
     return look

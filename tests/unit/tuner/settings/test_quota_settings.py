@@ -101,7 +101,7 @@ def test_tenant_rules_can_come_from_environment() -> None:
         ("    quota_window_s: .inf\n", "f.yaml:9: tuner.mutation_quota.quota_window_s: input should be a finite number"),
         ("    objective: {burst_ms_max: .inf}\n", "objective.burst_ms_max: input should be a finite number"),
         ("    tenants: [{weight: 2}]\n", "expected user, client_id, or both"),
-        ("    tenants: [{user: a, exempt: true, rate_per_s_min: 1}]\n", "exempt tenants have no managed quota"),
+        ("    tenants: [{user: a, exempt: true, rate_per_s_min: 1}]\n", "rate_per_s_min has no effect on an exempt tenant"),
         ("    rate_per_s_max: 0\n", "f.yaml:9: tuner.mutation_quota.rate_per_s_max: input should be greater than or equal to 1"),
         ("    default_entity: ip\n", "f.yaml:9: tuner.mutation_quota.default_entity: input should be 'user', 'client-id', 'user and client-id' or 'none'"),
         ("    objective: {idle_ratio_min: null, queue_ms_max: null}\n", "expected at least one of idle_ratio_min, queue_ms_max"),

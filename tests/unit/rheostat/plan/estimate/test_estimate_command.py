@@ -243,7 +243,7 @@ def test_estimate_file_name_is_escaped(files: list[str], tmp_path: Path) -> None
         ([*FIGURES, "--share", "10", "--capacity", "1GB"], "expected a share from 0% to 100%"),
         ([*FIGURES, "--throttle", "1MB", "--capacity", "1GB"], "--throttle and --capacity: both limit the throttle"),
         ([*FIGURES, "--brokers", "0"], "--brokers"),
-        (["--current", "now.json"], "name a plan file with the desired one as well"),
+        (["--current", "now.json"], "also name a plan file with the desired assignment"),
         (["nowhere.json", *FIGURES], "nowhere.json: cannot be read: No such file or directory"),
     ],
 )

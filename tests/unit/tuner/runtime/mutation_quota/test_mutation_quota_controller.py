@@ -663,7 +663,7 @@ def test_quota_controller_error_pauses_it_and_not_throttles() -> None:
         assert seen == (0.0 if broken else 1.0)
     assert throttles.cycles == 8
     assert (
-        "no mutation quota is changed for 60 s after an internal error, then it is tried again: Attrib"
+        "no mutation quota is changed for 60 s after an internal error; then the tuner tries again: Attrib"
         in board.ready()[1]
     )
     assert any("no mutation quota is changed" in line["event"] for line in told)

@@ -192,7 +192,7 @@ def test_executor_error_is_reported_and_retried_after_pause() -> None:
     assert (plans.ticks, loop.ticks) == (1, 3)
     assert board.ready() == (
         False,
-        "the first cycle has not ended yet; no plan proceeds for 60 s after an internal error, then it is tried again: "
+        "the first cycle has not ended yet; no plan proceeds for 60 s after an internal error; then the tuner tries again: "
         "TypeError: a bug",
     )
     assert metric(board, "rheostat_plan_executor_failed") == 1.0

@@ -92,13 +92,16 @@ def test_failing_cycles_change_nothing_until_one_succeeds(broken: list[Exception
     assert term.rates == (10 * MB, 10 * MB)
     ready, why = term.board.ready()
     assert not ready
-    assert "in a row: a cycle failed, so nothing is changed until one succeeds: OverflowError: int too large" in why
+    assert (
+        "a cycle of the throttle controller failed, so no throttle is changed until a cycle succeeds: OverflowError: int"
+        in why
+    )
     failures = metric(term.board, "rheostat_cycle_failures_total", controller="throttles")
     assert failures is not None
     assert failures >= FAILURES_IN_A_ROW_MAX
     assert term.board.silent_s() <= CYCLE_S, "a liveness probe must not end it"
     assert [line["event"] for line in term.told if line["log_level"] == "error"] == [
-        "a cycle failed, so nothing is changed until one succeeds"
+        "a cycle of the throttle controller failed, so no throttle is changed until a cycle succeeds"
     ], "the same error is logged once a minute"
     broken[0] = None
     term.lasts(20 * CYCLE_S)
@@ -157,5 +160,5 @@ def test_failed_tick_stops_ramps_until_next_cycle(monkeypatch: pytest.MonkeyPatc
     )
     term.lasts(4 * CYCLE_S)
     assert 1 <= len(tries) <= 5, "once a cycle at most"
-    assert "a step failed" in term.board.ready()[1]
+    assert "a change of a throttle failed" in term.board.ready()[1]
     assert term.rates == (10 * MB, 10 * MB)
