@@ -56,7 +56,9 @@ CURES: Mapping[str, str] = MappingProxyType(
             "contains "
             "the module"
         ),
-        "KEY: VALUE is not a function": "let `kafka.sasl_oauth_token_provider` name a function (`MODULE:FUNCTION`), not another object of the module",
+        "KEY: VALUE is not a function": (
+            "let `kafka.sasl_oauth_token_provider` name a function (`MODULE:FUNCTION`), not another object of the module"
+        ),
         "KEY: VALUE must return a token, or a pair": (
             "change the function: it returns a text (the token), or a tuple of the token and the time at which it expires, in ms "
             "since 1970"

@@ -103,7 +103,8 @@ CURES: Mapping[str, str] = MappingProxyType(
         "read_token and operate_token are the same": f"give the two settings different tokens. To get a token, {TOKEN}",
         "KEY: read_token …": f"replace the token. To get a token, {TOKEN}",
         "in PEM form, but the Kafka client of Spark needs": (
-            "convert the private key with the `openssl` command in the message, and let the setting in the message name the new file"
+            "convert the private key with the `openssl` command in the message, and let the setting in the message name the "
+            "new file"
         ),
         "kafka.SETTING: PATH cannot be read": "let the setting in the message name a PEM file that the user of rheostat can read",
         "SECTION.SETTING: PATH cannot be read": "let the setting in the message name a file that the user of rheostat can read",

@@ -84,8 +84,8 @@ class Acceptor:
                 if error.errno in _OUT_OF_RESOURCES:
                     self._table.evict_one()
                     log.error(
-                        "the HTTP server could not accept a connection, because this process or machine lacks file "
-                        "descriptors or memory; trying again",
+                        "an HTTP connection could not be accepted, because this process or machine lacks file descriptors or "
+                        "memory; trying again",
                         error=str(error),
                         in_s=_RETRY_S,
                     )

@@ -12,6 +12,7 @@ from typing import Any
 from streaming.shared import start_time
 from streaming.shared.contract import MoveSignal, Side
 from streaming.shared.thread_watch import ThreadWatch
+from streaming.shared.units import count_text
 from tuner.control.throttle import signal_age
 from tuner.control.throttle.decision import (
     AddPairs,
@@ -239,7 +240,8 @@ class StatusStore:
     def ready(self) -> tuple[bool, str]:
         """Returns whether the tuner is ready, and a text that names what is missing, and other problems."""
         has_inputs, _, why = self._check_readiness()
-        failed = [f"{self._failures_in_a_row} in a row: {self._last_failure}"] if self._last_failure is not None else []
+        times = count_text(self._failures_in_a_row, "failure")
+        failed = [f"{times} in a row: {self._last_failure}"] if self._last_failure is not None else []
         return has_inputs and not self._is_failing, "; ".join(
             [why, *failed, *self.suspended_controllers.values(), *self.threads.complaints()]
         )

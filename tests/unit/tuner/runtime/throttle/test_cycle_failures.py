@@ -93,8 +93,8 @@ def test_failing_cycles_change_nothing_until_one_succeeds(broken: list[Exception
     ready, why = term.board.ready()
     assert not ready
     assert (
-        "a cycle of the throttle controller failed, so no throttle is changed until a cycle succeeds: OverflowError: int"
-        in why
+        "failures in a row: a cycle of the throttle controller failed, so no throttle is changed until a cycle succeeds: "
+        "OverflowError: int too large" in why
     )
     failures = metric(term.board, "rheostat_cycle_failures_total", controller="throttles")
     assert failures is not None
@@ -115,7 +115,7 @@ def test_single_failed_cycle_is_reported_and_tuner_stays_ready(broken: list[Exce
     broken[0] = ValueError("x")
     term.lasts(CYCLE_S - 0.5)
     ready, why = term.board.ready()
-    assert "1 in a row: a cycle failed" in why
+    assert "1 failure in a row: a cycle of the throttle controller failed" in why
     assert ready
 
 
