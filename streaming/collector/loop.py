@@ -481,8 +481,7 @@ class Collector:
         except AgentAccessError as error:
             self.counts.access_valid = False
             self._log.error(
-                "the certificates or the password for the agents have changed and cannot be used, so the collector uses the "
-                "old ones: "
+                "the certificates or the password for the agents have changed and cannot be used, so the old ones stay in use: "
                 "correct the file that the error names",
                 error=str(error),
             )
