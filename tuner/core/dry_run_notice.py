@@ -12,9 +12,9 @@ def dry_run_notice(*, by_default: bool) -> str:
     if by_default:
         return (
             "Dry run: the tuner decides, but changes nothing, because tuner.dry_run is not in the settings. "
-            "To let it act, write dry_run: false under tuner: and restart it."
+            "To let it act, write dry_run: false under tuner: and restart the tuner."
         )
     return (
-        "Dry run: the tuner decides, but changes nothing, as tuner.dry_run: true or --dry-run asks. "
-        "To let it act, set tuner.dry_run: false, leave out --dry-run and restart it."
+        "Dry run: the tuner decides, but changes nothing, because of tuner.dry_run: true or --dry-run. "
+        "To let it act, set tuner.dry_run: false, leave out --dry-run, and restart the tuner."
     )

@@ -44,7 +44,7 @@ class ClusterAliases:
             if blocking is None:
                 text = describe_holdings(state, brokers)
             elif blocking.is_older:
-                text = f"{OLDER_VERSION} on record, which that version has to end first (docs/how-to/upgrade.md)"
+                text = f"{OLDER_VERSION}, which must end its moves first (docs/how-to/upgrade.md)"
             else:
                 text = (
                     f"a record that this version cannot read ({blocking.text()}): the version that wrote the record can read it; "

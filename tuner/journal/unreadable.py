@@ -17,8 +17,8 @@ KEY_BYTES_SHOWN = 80
 
 OLDER_VERSION = "records of an earlier version of rheostat"
 UPGRADE_STEPS = (
-    "Let that version end its moves, or `rheostat release` with it, stop it, and delete the topics: "
-    "docs/how-to/upgrade.md"
+    "Let that version end its moves, or run `rheostat release` with that version. Then stop that version, and delete the "
+    "topics: docs/how-to/upgrade.md"
 )
 
 _PLAN_WAITS = "this plan is not executed; steps in progress keep their throttle and end by themselves"
@@ -27,20 +27,20 @@ _PLAN_AGAIN = "this plan is not executed: submit it again with this version"
 # The effect of an unreadable newest record, by the kind that its key begins with.
 EFFECTS = {
     "memory": "no tuner acts: the settings that rheostat manages in the cluster are not known",
-    "owned": "no tuner acts: whether rheostat manages this throttle is not known",
-    "seen": "no tuner acts: the moves that rheostat has set throttles for are not known",
-    "listed": "no tuner acts: the throttled replicas that rheostat manages are not known",
-    "log-dir": "no tuner acts: whether rheostat manages this log directory throttle is not known",
-    "cordon": "no tuner acts: whether rheostat manages this broker's cordon is not known",
-    "quota": "no tuner acts: whether rheostat manages this mutation quota is not known",
-    "quotas": "no tuner acts: the externally owned mutation quotas are not known",
-    "orders": "passed over: the previous orders hold",
+    "owned": "no tuner acts: it is not known whether rheostat manages this throttle",
+    "seen": "no tuner acts: it is not known for which moves rheostat has set throttles",
+    "listed": "no tuner acts: it is not known which throttled replicas rheostat manages",
+    "log-dir": "no tuner acts: it is not known whether rheostat manages this log directory throttle",
+    "cordon": "no tuner acts: it is not known whether rheostat manages this broker's cordon",
+    "quota": "no tuner acts: it is not known whether rheostat manages this mutation quota",
+    "quotas": "no tuner acts: it is not known which mutation quotas are externally owned",
+    "orders": "skipped: the previous orders stay in effect",
     "plan": _PLAN_WAITS,
     "plan-part": _PLAN_WAITS,
     "plan-requested": _PLAN_WAITS,
     "plan-state": _PLAN_WAITS,
-    "entry": "passed over: history lacks one decision",
-    "steering": "passed over: history lacks one steering tick",
+    "entry": "skipped: the history lacks one decision",
+    "steering": "skipped: the history lacks one steering tick",
     "quotas-entry": "skipped: the history lacks one change of quotas",
     "plan-entry": "skipped: the history lacks some steps of plans",
     "tuner": "skipped: commands do not see this tuner",
@@ -90,7 +90,7 @@ class UnreadableRecord:
 
     @property
     def effect(self) -> str:
-        default = EFFECTS.get(self.kind, "passed over")
+        default = EFFECTS.get(self.kind, "skipped")
         return _EFFECTS_OLDER.get(self.kind, default) if self.is_older else default
 
     def text(self) -> str:

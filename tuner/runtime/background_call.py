@@ -53,5 +53,5 @@ def result_or_error(call: Call[T]) -> T | ClusterError:
 def refusal_text(*, ended: bool) -> str:
     """Returns why a request is not sent: the term has ended, or leadership is not certain."""
     return (
-        "this tuner's leadership has ended" if ended else "leadership was not certain any more; it will be tried again"
+        "this tuner's leadership has ended" if ended else "leadership was not certain any more; the tuner tries again"
     )

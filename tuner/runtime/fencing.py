@@ -80,5 +80,5 @@ def write_refusal(fence: Fence) -> Failure | None:
         return f"not written, because leadership is not certain: {error}"
     # The age of a proof starts at its request, and the wait for the answer may have taken longer than the lease lasts.
     if fence.proof_age_s() > PROOF_S_MAX:
-        return "not written: the journal or the group took too long to confirm leadership; it will be tried again"
+        return "not written: the journal or the tuner's consumer group took too long to confirm leadership; the tuner tries again"
     return None

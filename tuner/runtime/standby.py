@@ -310,12 +310,12 @@ def _cleanup_text(name: str, holdings: str) -> str:
     Args:
         holdings: the throttles or plans that the other name still has to end, in words.
     """
-    advice = "end them first, by `rheostat release` with that name in the settings"
+    advice = "run `rheostat release` with that name in the settings"
     if "plan" in holdings:
-        advice = f"let a tuner of that name end its plans (`rheostat reassign cancel`), and then release: {advice}"
+        advice = f"let a tuner of that name end its plans (`rheostat reassign cancel`), and then {advice}"
     return (
-        f"the journal also has records of this Kafka cluster under the name {name!r}, with {holdings} that must end under "
-        f"that name: set `cluster: {name}`, or {advice}"
+        f"the journal also has records of this Kafka cluster under the name {name!r} that must end first: {holdings}. Set "
+        f"`cluster: {name}`, or {advice}"
     )
 
 

@@ -54,7 +54,7 @@ class CheckState:
         if now_s - self.answered_at_s - valid_s >= settings.unknown_hold_s:
             return None
         # An unknown answer is no reason to lower a throttle.
-        return Veto(settings.name, f"no valid answer: {self.failure or 'the last one has expired'}")
+        return Veto(settings.name, f"no valid answer: {self.failure or 'the last answer has expired'}")
 
 
 class VetoWatch:

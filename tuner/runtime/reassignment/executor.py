@@ -362,7 +362,7 @@ class ReassignmentExecutor:
         """Returns the deferred steps. Adds steps whose target was cordoned while the steps waited for their throttle."""
         cordoned = self._cordons().cordoned
         late = {
-            (step.topic, step.partition): "a broker that it adds a replica on is cordoned"
+            (step.topic, step.partition): "the step adds a replica on a broker that is cordoned"
             for plan in decision.plans
             for step in (plan.starts if cordoned else ())
             if not cordoned.isdisjoint(step.adding)

@@ -78,7 +78,10 @@ class PrepareStep:
         waiting_for_capacity = self._handshake.waiting_for_capacity
         self._waiting = None
         if deferred is None:
-            deferred = dict.fromkeys(announced, f"not begun: not throttled within {self._wait_s_max:.0f} s")
+            deferred = dict.fromkeys(
+                announced,
+                f"the step did not begin, because its replicas were not throttled within {self._wait_s_max:.0f} s",
+            )
         # Kafka rejects writes to these partitions (min.insync.replicas), so their steps begin even if they are not throttled.
         urgent = urgent_of(decision)
         order_changed = [

@@ -262,9 +262,9 @@ class KafkaThrottles:
 
 def _not_shown_text(topic: str, written: bool) -> Failure:
     return (
-        f"written, but topic {topic} does not show it"
+        f"the lists were written, but topic {topic} does not show them"
         if written
-        else f"topic {topic} does not have the requested lists, although no change is left to write"
+        else f"topic {topic} does not show the requested lists, although the tuner has nothing more to write"
     )
 
 

@@ -112,7 +112,7 @@ class Cleanup:
         except ClusterError as error:
             current = error
         if isinstance(current, ClusterError):
-            return f"not read before it was to be restored: {current}"
+            return f"not restored, because the current rate cannot be read: {current}"
         if current != decision.current_bytes_per_s:
             return CHANGED_EXTERNALLY
         rates = {side: decision.value_bytes_per_s}

@@ -177,7 +177,7 @@ def test_check_shows_each_record_and_its_consequence(
     for part in (
         "b'orders|c'",
         "got `array`",
-        "passed over: the previous orders hold",
+        "skipped: the previous orders stay in effect",
         "version 9",
         "no tuner acts",
     ):
@@ -224,8 +224,8 @@ def test_repair_refuses_a_journal_of_an_earlier_version(monkeypatch: pytest.Monk
         command.repair(None, yes=True)  # type: ignore[arg-type]
     assert str(refused.value) == (
         "Nothing was changed, because the journal r.journal has records of an earlier version of rheostat: an earlier version of rheostat "
-        "wrote this record: record version 1, this version of rheostat reads 3. Let that version end its moves, or `rheostat "
-        "release` with it, stop it, and delete the topics: docs/how-to/upgrade.md."
+        "wrote this record: record version 1, this version of rheostat reads 3. Let that version end its moves, or run `rheostat "
+        "release` with that version. Then stop that version, and delete the topics: docs/how-to/upgrade.md."
     )
     assert len(topic.records) == 2
 

@@ -178,7 +178,9 @@ def test_journal_of_earlier_version_is_refused_with_upgrade_steps(monkeypatch: p
         "the journal rheostat.journal has records of an earlier version of rheostat: key b'memory|c'"
     )
     assert "record version 1, this version of rheostat reads 3" in blocked
-    assert "Let that version end its moves, or `rheostat release` with it, stop it, and delete the topics" in blocked
+    assert (
+        "Let that version end its moves, or run `rheostat release` with that version. Then stop that version" in blocked
+    )
     assert "docs/how-to/upgrade.md" in blocked
     assert "repair" not in blocked, "the records are not damaged"
     assert "\n" not in blocked
@@ -201,5 +203,5 @@ def test_alias_with_records_of_earlier_version_names_upgrade(monkeypatch: pytest
     journal, _ = recovered(monkeypatch, [(memory_key("old"), b'{"v": 1}')], [])
     [text] = journal.cluster_aliases.holdings_by_name().values()
     assert text == (
-        "records of an earlier version of rheostat on record, which that version has to end first (docs/how-to/upgrade.md)"
+        "records of an earlier version of rheostat, which must end its moves first (docs/how-to/upgrade.md)"
     )

@@ -762,7 +762,7 @@ def test_each_write_request_needs_recent_proof() -> None:
     assert client.asked == 1
     assert list(outcome.values()).count(None) == ENTITIES_PER_REQUEST
     assert (
-        list(outcome.values()).count("not written: leadership was not certain any more; it will be tried again")
+        list(outcome.values()).count("not written: leadership was not certain any more; the tuner tries again")
         == ENTITIES_PER_REQUEST
     )
 
