@@ -67,8 +67,8 @@ def locked(checkpoint_dir: CheckpointLocation) -> Iterator[str]:
             id_ = _read_id(file)
         except OSError as error:
             raise StreamError(
-                f"The file {lock} cannot be written ({error.strerror}): let stream.checkpoint_dir name a folder beside which this"
-                " user may write, on a file system with free space."
+                f"The file {lock} cannot be written ({error.strerror}): set stream.checkpoint_dir to a path in a folder to which"
+                " this user may write, on a file system with free space."
             ) from error
         yield id_
 
@@ -161,7 +161,7 @@ def _open_unless_held(lock: HadoopPath, *, is_last_try: bool) -> Any:
         if not is_last_try:
             return None
         raise StreamError(
-            f"Another rheostat process uses the checkpoint beside {lock}: stop that process, or set another "
+            f"Another rheostat process uses the checkpoint of the lock file {lock}: stop that process, or set another "
             f"stream.checkpoint_dir. Hadoop says: {error.strerror}"
         ) from error
 

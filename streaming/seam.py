@@ -53,7 +53,7 @@ def newest_window_end_ms(kafka_: KafkaSettings, topic: str, slide_s: int) -> int
         try:
             end_ms = newest_end_ms(_last_records(reader, topic), slide_s * 1000)
         except kafka.errors.TopicAuthorizationFailedError:
-            log.warning(_WRITTEN_AGAIN, reason=f"missing permission: Read on Topic {topic}")
+            log.warning(_WRITTEN_AGAIN, reason=f"missing right: Read on Topic {topic}")
             return None
     if unreadable:
         log.warning(_WRITTEN_AGAIN, reason=unreadable[-1].text)

@@ -112,7 +112,7 @@ CURES: Mapping[str, str] = MappingProxyType(
         ),
         "Kafka's answer has no result for topic": "repeat the command; if it fails again, look at the log of the active controller",
         "missing right: … (Kafka refused to …)": f"grant the right to the user of the command; {RIGHTS}",
-        "Another rheostat process uses the checkpoint beside FILE": (
+        "Another rheostat process uses the checkpoint of the lock file FILE": (
             "stop the other process, or give each stream its own `stream.checkpoint_dir`"
         ),
         "cannot log in at BOOTSTRAP_SERVERS": (

@@ -63,7 +63,7 @@ CURES: Mapping[str, str] = MappingProxyType(
             f"write a line for each user into the tokens file: a role, a name and a token. To get a token, {TOKEN}"
         ),
         "expected a role, a name and a token": "write each line of the tokens file as `read NAME TOKEN` or `operate NAME TOKEN`",
-        "the first word is the role": "begin the line with `read` or `operate`",
+        "the first word must be the role": "begin the line with `read` or `operate`",
         "occurs twice: create another token": f"give each name a token of its own; {TOKEN}",
         "No Java on PATH": (
             "install a Java 17 or newer, or set `JAVA_HOME`. Check with `java -version` as the user that runs rheostat"
@@ -131,7 +131,7 @@ CURES: Mapping[str, str] = MappingProxyType(
             "start the process again, unless `rheostat run` has started it: then `rheostat run` restarts it. Report the error that "
             "stands above this message in the log"
         ),
-        "the second word is a name": "shorten the name in this line of the tokens file to 64 letters, without control characters",
+        "the second word must be a name": "shorten the name in this line of the tokens file to 64 letters, without control characters",
         "the token of NAME …": f"replace the token in this line of the tokens file: {TOKEN}",
         "the certificate CERTFILE and the key KEYFILE cannot be used": (
             "set `tuner.http.tls_certfile` and `tls_keyfile` to a certificate and its own key, as PEM files that the "

@@ -14,7 +14,7 @@ CURES: Mapping[str, str] = MappingProxyType(
             "check that the broker is alive, and grant DescribeConfigs on the cluster to the user of the command"
         ),
         "The throttled-replica lists of topic TOPIC cannot be read": (
-            "correct the value that the message names with `kafka-configs`; it is a list of `PARTITION:BROKER`, or `*`"
+            "with `kafka-configs`, correct the value that the message names: it must be a list of `PARTITION:BROKER`, or `*`"
         ),
         "The journal was not read to its end": (
             "check that the leader of the journal's partition is alive, wait a minute, and repeat the command"

@@ -157,7 +157,7 @@ class Lease:
                 self.leave()
                 return False
         except kafka.errors.GroupAuthorizationFailedError:
-            self._warn(f"missing permission: Read on Group {self._group}")
+            self._warn(f"missing right: Read on Group {self._group}")
             self.is_denied = True
             threading.Event().wait(timeout_s)  # Kafka refuses at once, so the caller would spin without a pause.
             self.awaits_renewal = False

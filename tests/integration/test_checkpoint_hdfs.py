@@ -92,7 +92,9 @@ def test_second_process_is_refused_and_file_is_unlocked_by_exit(spark: SparkSess
     with locked_by_jvm(spark, folder):
         with pytest.raises(StreamError) as refusal, locked_by_jvm(spark, folder, wait_s=2):
             pass
-        assert str(refusal.value).startswith(f"Another rheostat process uses the checkpoint beside {folder}.lock: stop")
+        assert str(refusal.value).startswith(
+            f"Another rheostat process uses the checkpoint of the lock file {folder}.lock: stop"
+        )
     with locked_by_jvm(spark, folder, wait_s=0):
         pass
 

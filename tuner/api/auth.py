@@ -114,9 +114,9 @@ def parse_tokens(text: str, file_name: str) -> tuple[Token, ...]:
         role, caller_name, secret = parts
         if role not in tuple(ApiRole):
             # The wrong word is not quoted, as it may be the token.
-            raise CredentialsError(f"{position}: the first word is the role: expected read or operate")
+            raise CredentialsError(f"{position}: the first word must be the role: read or operate")
         if len(caller_name) > _NAME_LETTERS_MAX or not caller_name.isprintable():
-            raise CredentialsError(f"{position}: the second word is a name of at most {_NAME_LETTERS_MAX} letters")
+            raise CredentialsError(f"{position}: the second word must be a name of at most {_NAME_LETTERS_MAX} letters")
         if (fault := token_problem(secret)) is not None:
             raise CredentialsError(f"{position}: the token of {caller_name} {fault}")
         token = make_token(secret, caller_name, ApiRole(role))

@@ -42,11 +42,11 @@ def test_operate_role_covers_read_role() -> None:
     ("text", "said"),
     [
         ("operate kim\n", "tokens:1: expected a role, a name and a token, found 2 words"),
-        (f"# x\nadmin kim {KIM}\n", "tokens:2: the first word is the role: expected read or operate"),
+        (f"# x\nadmin kim {KIM}\n", "tokens:2: the first word must be the role: read or operate"),
         ("read kim short-secret\n", "tokens:1: the token of kim has fewer than 16 characters"),
         (f"read kim {KIM}ü\n", "tokens:1: the token of kim has spaces or characters outside ASCII"),
         (f"read kim {KIM}\noperate li {KIM}\n", "tokens:2: the token of li occurs twice"),
-        (f"read {'k' * 65} {KIM}\n", "tokens:1: the second word is a name of at most 64 letters"),
+        (f"read {'k' * 65} {KIM}\n", "tokens:1: the second word must be a name of at most 64 letters"),
         ("# nobody\n", "tokens: holds no token"),
     ],
 )
