@@ -131,7 +131,9 @@ CURES: Mapping[str, str] = MappingProxyType(
             "start the process again, unless `rheostat run` has started it: then `rheostat run` restarts it. Report the error that "
             "stands above this message in the log"
         ),
-        "the second word must be a name": "shorten the name in this line of the tokens file to 64 letters, without control characters",
+        "the second word must be a name": (
+            "shorten the name in this line of the tokens file to 64 letters, without control characters"
+        ),
         "the token of NAME …": f"replace the token in this line of the tokens file: {TOKEN}",
         "the certificate CERTFILE and the key KEYFILE cannot be used": (
             "set `tuner.http.tls_certfile` and `tls_keyfile` to a certificate and its own key, as PEM files that the "

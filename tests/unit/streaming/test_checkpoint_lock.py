@@ -46,7 +46,7 @@ def held(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_lock_that_another_client_holds_is_refused_with_its_host() -> None:
     with (
-        pytest.raises(StreamError, match=r"beside hdfs://a:1/checkpoint\.lock: stop .*host-2 has it"),
+        pytest.raises(StreamError, match=r"lock file hdfs://a:1/checkpoint\.lock: stop .*host-2 has it"),
         checkpoint_lock.locked_by_jvm(NO_SPARK, FOLDER, wait_s=0),
     ):
         pytest.fail("it has the lock")
