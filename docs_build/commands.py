@@ -9,6 +9,7 @@ import typer
 
 from docs_build.page import cell, paragraph
 from rheostat.cli import app
+from rheostat.code_marks import mark_names
 from rheostat.declaration import EXAMPLE
 
 _HELP = "--help"
@@ -57,7 +58,7 @@ def _section(path: str, command: Any) -> Iterator[str]:
 def _paragraphs(text: str | None) -> str:
     """Returns a help text as Markdown, with new line breaks."""
     parts = (text or "").replace("\b", "").split("\n\n")
-    return "\n\n".join(paragraph(" ".join(part.split())) for part in parts)
+    return "\n\n".join(paragraph(mark_names(" ".join(part.split()))) for part in parts)
 
 
 def _row(parameter: Any) -> str:
@@ -68,7 +69,7 @@ def _row(parameter: Any) -> str:
     meaning = parameter.help or ""
     if parameter.envvar:
         meaning += f"; environment variable `{parameter.envvar}`"
-    return f"| {shown} | {cell(meaning)} | {_default(parameter)} |"
+    return f"| {shown} | {cell(mark_names(meaning))} | {_default(parameter)} |"
 
 
 def _value_name(parameter: Any) -> str:

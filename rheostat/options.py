@@ -93,8 +93,8 @@ def _amount(
 
 
 _WHEN = (
-    "best (the start within the next day with the shortest move), a time of day such as 22:00, or a date and time such as "
-    "2026-11-21T03:00 (in local time, unless it has an offset)"
+    "best (the time within the next day at which the move would be shortest), a time of day such as 22:00, or a date and time "
+    "such as 2026-11-21T03:00 (in local time, unless it has an offset)"
 )
 At = Annotated[
     str | None,

@@ -75,7 +75,7 @@ class StreamSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     checkpoint_dir: CheckpointDir = Field(
-        description="folder with offsets and state, from which the stream continues after a restart. With master local, use a "
+        description="folder with offsets and state, from which the stream continues after a restart. With `master: local`, use a "
         "path on a local disk. Otherwise use an address that the driver and all executors can reach, such as "
         "`hdfs://namenode:8020/rheostat/checkpoint` or `s3a://bucket/checkpoint`"
     )
@@ -89,7 +89,7 @@ class StreamSettings(BaseModel):
     )
     master: str = Field(
         default="local",
-        description="where Spark runs. local: one JVM on this machine with `cores` threads (`local[4]`: with 4 threads); "
+        description="where Spark runs. `local`: one JVM on this machine with `cores` threads (`local[4]`: with 4 threads); "
         "`spark://host:port`: a standalone Spark cluster; `yarn`: the cluster of the environment variable HADOOP_CONF_DIR; "
         "`k8s://https://host:port`: a Kubernetes cluster",
     )
@@ -111,7 +111,7 @@ class StreamSettings(BaseModel):
     )
     compiler: Compiler = Field(
         default="thorough",
-        description="JIT compiler of the JVM. thorough: about twice the throughput of quick after the first minute. quick: "
+        description="JIT compiler of the JVM. thorough: about twice the throughput of `quick` after the first minute. quick: "
         "less memory and CPU time at the start; for a single core, or a machine with other processes",
     )
     executor_memory_mb: Mebibytes = Field(
@@ -164,8 +164,8 @@ class StreamSettings(BaseModel):
         default=120,
         gt=0,
         description="if the stream is more than this many seconds behind at its start, it begins near the end of the topics, "
-        "and processes the skipped records in the background, newest first. Otherwise it processes all records in order, which "
-        "is faster",
+        "and processes the skipped records in the background, newest first. If it is less far behind, it processes all records "
+        "in order, because for a short delay this is faster",
     )
     backlog_records_per_chunk: int = Field(
         default=2000,

@@ -71,10 +71,11 @@ def export(
         bool, typer.Option("--force", help="also overwrite files that were changed after their export")
     ] = False,
 ) -> None:
-    """Writes dashboards, alert rules, settings of monitoring and collectors, systemd units, Kubernetes files and ACL commands.
+    """Writes dashboards, alert rules, settings files for other programs, systemd units, Kubernetes files and ACL commands.
 
-    The ACL commands contain the names and addresses of the settings file. Without --config, the shipped example is the settings
-    file. Files that you have changed are kept. Exit code 1: this version has new content for a file that you have changed.
+    The ACL commands contain the names and addresses of the settings file. Without --config, the command uses the shipped example
+    of a settings file. Files that you have changed are kept. Exit code 1: this version has new content for a file that you have
+    changed.
     """
     from rheostat.config.export import files_to_export
     from rheostat.config.resources import conf_file

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from enum import Enum
 from types import UnionType
@@ -10,6 +11,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
+from rheostat.code_marks import mark_names
 from rheostat.config.settings import Settings, inner_model, item_model
 from streaming.shared.unit_settings import UnitHint
 
@@ -65,7 +67,7 @@ def _section(model: type[BaseModel], prefix: str) -> Iterator[str]:
         item = item_model(field.annotation)
         if item is not None:
             nested_models.append((item, f"{prefix}{name}[]"))
-            rows.append(f"| `{prefix}{name}` | list | none | {field.description} |\n")
+            rows.append(f"| `{prefix}{name}` | list | none | {mark_names(field.description or '')} |\n")
             continue
         kind = _units(field.metadata) or _kind(field.annotation)
         if field.is_required():
@@ -74,13 +76,21 @@ def _section(model: type[BaseModel], prefix: str) -> Iterator[str]:
             default = "none"
         else:
             default = "none" if field.default is None else f"`{_value(field.default)}`"
-        rows.append(f"| `{prefix}{name}` | {kind} | {default} | {field.description} |\n")
+        rows.append(f"| `{prefix}{name}` | {kind} | {default} | {_meaning(field.description or '', kind)} |\n")
     if rows:
-        doc = (model.__doc__ or "").strip().splitlines()[0]
-        yield f"\n## {prefix.rstrip('.') or 'top level'}\n\n{doc}\n\n| key | type | default | meaning |\n|---|---|---|---|\n"
+        doc = (model.__doc__ or "").strip().splitlines()[0].replace("``", "`")
+        yield f"\n## {prefix.rstrip('.') or 'top level'}\n\n{mark_names(doc)}\n\n"
+        yield "| key | type | default | meaning |\n|---|---|---|---|\n"
         yield from rows
     for nested, path in nested_models:
         yield from _section(nested, f"{path}.")
+
+
+def _meaning(description: str, kind: str) -> str:
+    """Returns a description with backquotes around names, and around each value that the description explains ("value: …")."""
+    for value in sorted(kind.removeprefix("list of: ").split(", "), key=len, reverse=True):
+        description = re.sub(rf"(?<![\w`-]){re.escape(value)}(?=:)", r"`\g<0>`", description)
+    return mark_names(description)
 
 
 def _units(metadata: Iterable[Any]) -> str | None:

@@ -87,9 +87,8 @@ class LogSettings(BaseModel):
 
     level: LogLevel = Field(
         default="info",
-        description="the processes log lines of this level and of higher levels: debug, info, warning, error; debug also shows "
-        "warnings of "
-        "the Kafka client. A change takes effect with SIGHUP",
+        description="the processes log lines of this level and of the levels after it in the order debug, info, warning, "
+        "error; `debug` also shows warnings of the Kafka client. A change takes effect with SIGHUP",
     )
 
 
@@ -105,9 +104,9 @@ class Settings(BaseModel):
     kafka: KafkaSettings = Field(description="how to reach the cluster")
     clusters: dict[str, ClusterSettings] = Field(
         default_factory=dict,
-        description="the clusters, if rheostat watches several: name → the keys of this cluster in the sections kafka, collector, "
-        "limits and tuner. `cluster` and `kafka` then give the name and the connection of the metrics cluster, which has "
-        "rheostat's topics of samples, signals and history",
+        description="the clusters, if rheostat watches several: name → the keys of this cluster in the sections `kafka`, "
+        "`collector`, `limits` and `tuner`. `cluster` and `kafka` then give the name and the connection of the metrics "
+        "cluster, which has rheostat's topics of samples, signals and history",
     )
     topics: TopicSettings = Field(default_factory=TopicSettings, description="rheostat's own topics")
     collector: CollectorSettings = Field(default_factory=CollectorSettings, description="what is measured, how often")

@@ -79,7 +79,7 @@ def place(
 ) -> None:
     """Places the partitions of a new topic, or further partitions of an existing topic, within the limits.
 
-    Prints the JSON of kafka-reassign-partitions. Exit code 1: the partitions do not fit (POLICY_VIOLATION).
+    Prints the placement as JSON for kafka-reassign-partitions. Exit code 1: the partitions do not fit (POLICY_VIOLATION).
     """
     from rheostat.console.logs import set_up_logs
     from rheostat.limits.command import run_place

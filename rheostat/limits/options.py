@@ -16,7 +16,7 @@ _Preset = Annotated[
     typer.Option(
         "--preset",
         metavar="NAME",
-        help="a named set of limits: kafka (4000 replicas per broker, 200000 in the cluster), msk.t3.small, msk.large, ...",
+        help="a named set of limits: `kafka` (4000 replicas per broker, 200000 in the cluster), msk.t3.small, msk.large, ...",
     ),
 ]
 _BrokerMax = Annotated[

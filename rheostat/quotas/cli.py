@@ -14,7 +14,8 @@ from rheostat.quotas.numbers import parse_number, parse_per_s
 app = typer.Typer(
     cls=PlainGroup,
     help="Shows, explains and plans mutation quotas, which limit how fast tenants create and delete topics (KIP-599).\n\n"
-    "Without a command: each tenant's rate, quota and reason. Exit code 1: a quota limits a tenant, or an objective is exceeded.",
+    "Without a command: shows each tenant's rate and quota, and the reason for the quota. Exit code 1: a quota limits a tenant, or "
+    "an objective is exceeded.",
 )
 
 Quota = Annotated[
@@ -50,7 +51,7 @@ def quotas(
         ),
     ] = None,
 ) -> None:
-    """Shows each tenant's rate, quota and reason.
+    """Shows each tenant's rate and quota, and the reason for the quota.
 
     Exit code 1: a quota limits a tenant, or an objective is exceeded.
     """
@@ -202,7 +203,10 @@ def calibrate(
         ),
     ] = None,
     tenants: Annotated[
-        int, typer.Option("--tenants", min=1, metavar="N", help="number of tenants that share the total rate")
+        int,
+        typer.Option(
+            "--tenants", min=1, metavar="N", help="number of tenants among which the proposal divides the total rate"
+        ),
     ] = 10,
     clear: Annotated[
         bool, typer.Option("--clear", help="only delete the topics that a killed calibration has left behind")
@@ -240,7 +244,7 @@ def measure(
         float, time_option("how long Kafka counts the mutations of each tenant", "--for", shown_default="1m")
     ] = 60.0,
     clear: Annotated[
-        bool, typer.Option("--clear", help="only remove the metering quota that a killed measurement has left behind")
+        bool, typer.Option("--clear", help="only remove the quota that a killed measurement has left behind")
     ] = False,
     yes: Yes = False,
     as_json: Json = False,

@@ -89,7 +89,7 @@ def start(
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:
-    """Records the plan for the tuner, and shows its progress until it ends.
+    """Records the plan for the tuner, and shows the plan's progress until the plan ends.
 
     With --at, the tuner starts the plan later, and the command returns at once, as with --detach.
 
@@ -133,7 +133,7 @@ def start(
 
 @app.command("status", **with_example("rheostat reassign status"))
 def status(config: Config, plan: Id = None, as_json: Json = False) -> None:
-    """Shows the progress and the running steps of plans, and what blocks them.
+    """Shows the progress and the running steps of plans, and what blocks a plan.
 
     Exit code 1: a plan is blocked or was not completed.
     """

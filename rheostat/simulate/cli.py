@@ -19,8 +19,8 @@ def simulate(
         typer.Option(
             "--policy",
             metavar="POLICY",
-            help="what sets the throttles: rheostat, rheostat:MODE, static:RATE, as-is (the initial throttles stay) or "
-            "none",
+            help="what sets the throttles: rheostat, rheostat:MODE (with this mode of the objective, such as gentle), static:RATE, "
+            "as-is (the initial throttles stay) or none (no throttle)",
         ),
     ] = "rheostat",
     seed: Annotated[

@@ -40,7 +40,7 @@ def throttles(context: typer.Context, config: OptionalConfig = None, as_json: Js
 def clear(config: Config, yes: Yes = False, as_json: Json = False) -> None:
     """Removes leftover throttles after a confirmation, but no throttle that rheostat manages.
 
-    Exit code 1: a throttle could not be removed, or a move has begun to use the throttle in the meantime.
+    Exit code 1: a throttle could not be removed, or a move has begun to use a leftover throttle in the meantime.
     """
     from rheostat.console.logs import set_up_logs
     from rheostat.throttles.command import run_clear

@@ -83,7 +83,7 @@ class CollectorSettings(BaseModel):
     )
     password_file: str | None = Field(
         default=None,
-        description="file whose first line is the password of username; the collector reads the file again when it changes",
+        description="file whose first line is the password of `username`; the collector reads the file again when it changes",
     )
     http: CollectorHttpSettings = Field(
         default_factory=CollectorHttpSettings, description="the collector's own metrics"

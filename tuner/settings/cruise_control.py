@@ -43,7 +43,7 @@ class CruiseControlSettings(BaseModel):
     user: str | None = Field(default=None, description="user name, if Cruise Control requires a login (HTTP Basic)")
     password_file: str | None = Field(
         default=None,
-        description="file whose only line is the password of user; the tuner reads the file for each request",
+        description="file whose only line is the password of `user`; the tuner reads the file for each request",
     )
     cafile: str | None = Field(
         default=None,

@@ -50,17 +50,17 @@ class VetoSettings(BaseModel):
     )
     url: Url | None = Field(
         default=None,
-        description='URL that answers with a JSON object: `{"veto": true, "cause": "a sentence"}`. If the check has above or '
-        'below, the object is `{"value": 0.8}`',
+        description='URL that answers with a JSON object: `{"veto": true, "cause": "a sentence"}`. If the check has `above` or '
+        '`below`, the object is `{"value": 0.8}`',
     )
     prometheus: Url | None = Field(
-        default=None, description="address of a Prometheus server, such as http://prometheus:9090, instead of url"
+        default=None, description="address of a Prometheus server, such as http://prometheus:9090, instead of `url`"
     )
     query: str | None = Field(
         default=None,
         min_length=1,
         max_length=4000,
-        description="PromQL query. Without above and below, the check vetoes if the query returns any series, as an alert rule "
+        description="PromQL query. Without `above` and `below`, the check vetoes if the query returns any series, as an alert rule "
         "fires",
     )
     above: float | None = Field(
@@ -77,7 +77,7 @@ class VetoSettings(BaseModel):
     lower_to_bytes_per_s: Rate | None = Field(
         default=None,
         ge=1,
-        description="for effect lower: the tuner lowers the throttles to this rate, in bytes/s; default: "
+        description="for `effect: lower`: the tuner lowers the throttles to this rate, in bytes/s; default: "
         "tuner.rate_bytes_per_s_min",
     )
     interval_s: Seconds = Field(default=15.0, ge=1, le=3600, description="seconds between two requests")

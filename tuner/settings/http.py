@@ -25,7 +25,8 @@ class HttpSettings(BaseModel):
     page_url: str | None = Field(
         default=None,
         pattern=r"^https?://\S+$",
-        description="address of the status page for browsers; the pages of other clusters link to it. If absent, host and port",
+        description="address of the status page for browsers; the pages of other clusters link to it. If absent, an "
+        "address with `host` and `port`",
     )
     grafana_url: str | None = Field(
         default=None,

@@ -55,8 +55,8 @@ class ControllerObjectiveSettings(BaseModel):
         gt=0,
         lt=1,
         description="highest share of time in which a broker is busy with forwarding topic creations or deletions to the "
-        "controller, as a mean over the brokers. With KRaft a broker forwards one of these requests at a time, and further "
-        "ones wait",
+        "controller, as a mean over the brokers. With KRaft a broker forwards one of these requests at a time, and the "
+        "other requests wait",
     )
     burst_ms_max: Milliseconds = Field(
         default=3_000.0,
@@ -129,7 +129,7 @@ class TenantSettings(BaseModel):
 
 
 class MutationQuotaSettings(BaseModel):
-    """Quotas for topic creations and deletions (KIP-599), adapted to the controller's load. Without this section: none."""
+    """Quotas for topic creations and deletions (KIP-599), adapted to the controller's load. Without the section: no quotas."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -150,18 +150,18 @@ class MutationQuotaSettings(BaseModel):
     default_entity: Literal["user", "client-id", "user and client-id", "none"] = Field(
         default="user",
         description="entity of the `<default>` quota that rheostat sets, so that Kafka limits and measures tenants without "
-        "their own quota: user; client-id, if clients do not authenticate; user and client-id, for pairs; none: rheostat sets "
-        "no `<default>` quota",
+        "their own quota. user: for each user; client-id: for each client-id, if clients do not authenticate; user and "
+        "client-id: for each pair; none: rheostat sets no `<default>` quota",
     )
     measure: bool = Field(
         default=False,
-        description="only with default_entity none. true: while no mutation quota exists, rheostat sets a quota that is too "
+        description="only with `default_entity: none`. true: while no mutation quota exists, rheostat sets a quota that is too "
         "high to limit a tenant, because Kafka measures only tenants that have a quota",
     )
     existing_quotas: Literal["adopt", "preserve"] = Field(
         default="adopt",
-        description="what rheostat does with quotas that it has not set; adopt: it changes them, and restores them on release; "
-        "preserve: it leaves them alone",
+        description="what rheostat does with quotas that it has not set; adopt: it changes them, and restores them on "
+        "`rheostat release`; preserve: it leaves them alone",
     )
     partitions_max: int | None = Field(
         default=None,
@@ -178,14 +178,14 @@ class MutationQuotaSettings(BaseModel):
     quota_samples: int = Field(
         default=11,
         ge=2,
-        description="controller.quota.window.num of the controllers; if absent, rheostat uses the value of the brokers if it is "
-        "the same on all brokers, else the default",
+        description="controller.quota.window.num of the controllers; if absent, rheostat uses the value of the brokers if it "
+        "is the same on all brokers, else the default",
     )
     quota_window_s: Seconds = Field(
         default=1.0,
         gt=0,
-        description="controller.quota.window.size.seconds of the controllers; if absent, rheostat uses the value of the brokers "
-        "if it is the same on all brokers, else the default",
+        description="controller.quota.window.size.seconds of the controllers; if absent, rheostat uses the value of the "
+        "brokers if it is the same on all brokers, else the default",
     )
     tenants_max: int = Field(
         default=2_000,

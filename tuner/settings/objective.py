@@ -16,21 +16,21 @@ def none_if_auto(value: object) -> object:
 
 
 class ObjectiveSettings(BaseModel):
-    """The highest client latency, and the speed of moves. With ``off``, the tuner only raises throttles of stalled moves."""
+    """The highest client latency, and the speed of moves. ``objective: off``: the tuner only raises throttles of stalled moves."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     latency_ms: Milliseconds | None = Field(
         default=None,
         gt=0,
-        description="highest p99 of the time of produce requests, as the brokers report it, in ms. auto, the default: for each "
+        description="highest p99 of the time of produce requests, as the brokers report it, in ms. `auto`, or no value: for each "
         "broker the p99 of its clients while nothing moves, plus tolerance",
     )
     tolerance: float = Field(
         default=0.5,
         ge=0.1,
         le=100,
-        description="only with latency_ms auto: how much longer the p99 may be during a move, as a share of the p99 without a "
+        description="only with `latency_ms: auto`: how much longer the p99 may be during a move, as a share of the p99 without a "
         "move; 0.5 allows 50 % more. At least 5 ms more are always allowed",
     )
     mode: Mode = Field(
@@ -41,19 +41,19 @@ class ObjectiveSettings(BaseModel):
     )
     finish_at: AwareDatetime | None = Field(
         default=None,
-        description="for mode deadline: the time at which moves have to end, for example 2026-01-31T06:00:00Z",
+        description="for the mode `deadline`: the time at which moves have to end, for example 2026-01-31T06:00:00Z",
     )
     share_max: float | None = Field(
         default=None,
         gt=0,
         le=1,
-        description="for mode share: the highest share of a broker's capacity that moves may use; 0.25 is a quarter",
+        description="for the mode `share`: the highest share of a broker's capacity that moves may use; 0.25 is a quarter",
     )
     gentle_ratio: float = Field(
         default=0.5,
         gt=0,
         le=1,
-        description="for mode gentle: moves use this share of the rate that the objective allows",
+        description="for the mode `gentle`: moves use this share of the rate that the objective allows",
     )
 
     @field_validator("latency_ms", mode="before")

@@ -12,9 +12,9 @@ class OidcSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    issuer: str = Field(description="name of the provider, exactly as in the claim iss of its tokens")
+    issuer: str = Field(description="name of the provider, exactly as in the claim `iss` of its tokens")
     audience: str = Field(
-        description="rheostat's name at the provider; rheostat refuses a token whose claim aud has another name"
+        description="rheostat's name at the provider; rheostat refuses a token whose claim `aud` has another name"
     )
     jwks_url: str | None = Field(default=None, description="URL of the provider's public keys (JWKS)")
     jwks_file: str | None = Field(

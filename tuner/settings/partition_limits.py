@@ -13,7 +13,7 @@ Count = Annotated[int, Field(ge=0, le=UNLIMITED)]
 
 
 class LimitsSettings(BaseModel):
-    """Limits on the number of partitions (KIP-578), counted in replicas without internal topics. By default no limit is set."""
+    """Limits on the number of replicas (KIP-578), without the replicas of internal topics. By default no limit is set."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

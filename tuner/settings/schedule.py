@@ -44,12 +44,12 @@ class ScheduleRule(BaseModel):
     time_zone: str = Field(
         default="UTC",
         max_length=100,
-        description="time zone in which cron is read: a name of the IANA database, such as Europe/Berlin",
+        description="time zone in which rheostat reads `cron`: a name of the IANA database, such as Europe/Berlin",
     )
     duration_s: Seconds = Field(
         ge=60,
         le=_DURATION_S_MAX,
-        description="how long the rule applies, in seconds from each start that cron gives; at most until its next start",
+        description="how long the rule applies, in seconds from each start that `cron` gives; at most until its next start",
     )
     rate_bytes_per_s_max: Rate | None = Field(
         default=None,

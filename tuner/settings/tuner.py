@@ -81,14 +81,14 @@ class TunerSettings(BaseModel):
         default=None,
         description="what the tuner does with a move that another tool has started without a throttle. throttle: it sets a "
         "throttle, at first the lowest rate at which the move ends, and removes the throttle at the end of the move. leave: it "
-        "sets no throttle. Default: throttle if the settings have tuner.objective or tuner.capacity, else leave. The tuner "
+        "sets no throttle. Default: `throttle` if the settings have tuner.objective or tuner.capacity, else `leave`. The tuner "
         "always throttles plans of `rheostat reassign`",
     )
     recovery: Literal["off", "watch", "act"] = Field(
         default="watch",
         description="what the tuner does with a replica that catches up after its broker was offline or has lost its disk. "
         "watch: it reports what it would do, and writes nothing. act: it throttles this replica like a replica that moves, "
-        "except if its partition has fewer in-sync replicas than min.insync.replicas; act needs an objective. off: it ignores "
+        "except if its partition has fewer in-sync replicas than min.insync.replicas; `act` needs an objective. off: it ignores "
         "the replica",
     )
     leadership: Literal["off", "watch", "act"] = Field(

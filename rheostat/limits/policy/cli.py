@@ -13,7 +13,7 @@ from rheostat.options import Config, time_option
 
 app = typer.Typer(
     cls=PlainGroup,
-    help="Installs and supplies the CreateTopicPolicy, with which the controllers refuse topics above the limits.",
+    help="Exports the CreateTopicPolicy, with which the controllers refuse topics above the limits, and updates its limits file.",
     no_args_is_help=True,
 )
 

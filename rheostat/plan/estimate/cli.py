@@ -88,11 +88,15 @@ def estimate(
         ),
     ] = None,
     max_response_size: Annotated[
-        float | None, size_option("replica.fetch.response.max.bytes of the brokers", "--max-response-size")
+        float | None,
+        size_option(
+            "for KIP-73's rule on the size of fetch responses: replica.fetch.response.max.bytes of the brokers",
+            "--max-response-size",
+        ),
     ] = None,
     network: Annotated[
         float | None,
-        rate_option("network speed of a broker, for KIP-73's rule on the size of fetch responses", "--network"),
+        rate_option("for KIP-73's rule on the size of fetch responses: the network speed of a broker", "--network"),
     ] = None,
     quota_window: Annotated[
         float | None,
@@ -108,7 +112,7 @@ def estimate(
         typer.Option(
             "--plot",
             metavar="FILE",
-            help="with --start: draw forecast load, throttle and progress of the slowest broker and direction, as SVG",
+            help="with --start: draw the forecast load, the throttle and the progress of the slowest broker and direction, as SVG",
         ),
     ] = None,
     as_json: Json = False,

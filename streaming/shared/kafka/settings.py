@@ -40,7 +40,8 @@ class KafkaSettings(BaseModel):
     sasl_username: str | None = Field(default=None, description="user name for PLAIN and SCRAM")
     sasl_password: SecretStr | None = Field(
         default=None,
-        description="password for PLAIN and SCRAM; better set as environment variable RHEOSTAT_KAFKA__SASL_PASSWORD",
+        description="password for PLAIN and SCRAM; in the section `kafka`, better set as environment variable "
+        "RHEOSTAT_KAFKA__SASL_PASSWORD",
     )
     sasl_password_file: str | None = Field(
         default=None,
@@ -54,7 +55,8 @@ class KafkaSettings(BaseModel):
     sasl_oauth_client_id: str | None = Field(default=None, description="rheostat's client id at the token endpoint")
     sasl_oauth_client_secret: SecretStr | None = Field(
         default=None,
-        description="secret of sasl_oauth_client_id; better set as environment variable RHEOSTAT_KAFKA__SASL_OAUTH_CLIENT_SECRET",
+        description="secret of sasl_oauth_client_id; in the section `kafka`, better set as environment variable "
+        "RHEOSTAT_KAFKA__SASL_OAUTH_CLIENT_SECRET",
     )
     sasl_oauth_client_secret_file: str | None = Field(
         default=None,
