@@ -23,7 +23,7 @@ def text_of(page: str) -> str:
 @pytest.mark.parametrize(
     ("page", "sentence"),
     [
-        ("README.md", f"| {TOPIC_COUNT} topics `rheostat.*` |"),
+        ("README.md", f"| creation of the {TOPIC_COUNT} topics `rheostat.*` |"),
         ("docs/how-to/install.md", f"| {TOPIC_COUNT} topics named `rheostat.*`,"),
         ("docs/tutorials/your-cluster.md", f"The dry run has created {TOPIC_COUNT} topics"),
         ("README.md", f"for all {PROCESS_COUNT} processes"),
