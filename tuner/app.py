@@ -324,7 +324,7 @@ def _run_term(process: _Process, current: _Settings, read_ahead: ReadAhead | Non
         process.outbox.entries.append(term)
         throttles = throttle_controller(context, process.client, memory)
         log.info(
-            "active" if lease is not None else "dry run: deciding without writing",
+            "active" if lease is not None else "dry run: the tuner decides, but writes nothing",
             holder=process.holder,
             owned=len(memory.owned),
             rate_bytes_per_s_max=settings.rate_bytes_per_s_max,

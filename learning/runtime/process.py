@@ -179,7 +179,12 @@ class LearnLoop:
         self._note_left_out(*self._book.left_out())
         counts.profiles = tuple(p for p in self._unwritten or () if isinstance(p, BrokerProfile))
         counts.events = tuple(p for p in self._unwritten or () if isinstance(p, ChangeEvent))
-        self._log.info("learned", to_s=counts.learned_to_s, brokers=len(counts.profiles), took_s=round(took_s, 2))
+        self._log.info(
+            "learn has computed the profiles",
+            to_s=counts.learned_to_s,
+            brokers=len(counts.profiles),
+            took_s=round(took_s, 2),
+        )
 
     def _note_left_out(self, brokers: int, tenants: int) -> None:
         counts = self._counts

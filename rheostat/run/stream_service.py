@@ -118,7 +118,7 @@ class _StreamLog:
     def progressed(self, progress: BatchValues) -> None:
         self._counts.add_batch(progress, time.time())
         if self._is_first:
-            self._log.info("first batch", after_s=round(time.monotonic() - self._began_s), **progress)
+            self._log.info("the first batch is processed", after_s=round(time.monotonic() - self._began_s), **progress)
             self._is_first = False
         if progress["late_rows_dropped"]:
             self._log.warning(

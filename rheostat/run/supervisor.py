@@ -109,7 +109,7 @@ class Supervisor:
                 child.started_s, child.is_killed = now_s, False
                 if self._reports is not None:
                     self._reports.started(child.name, child.process.pid)
-                log.info("part started", part=child.name, pid=child.process.pid)
+                log.info("process started", part=child.name, pid=child.process.pid)
 
     def _kill_silent(self, names: Collection[str]) -> None:
         for child in self.children:
@@ -145,7 +145,7 @@ class Supervisor:
             except subprocess.TimeoutExpired:
                 _kill(name, process)
             if process.returncode is not None:
-                log.info("part stopped", part=name, code=process.returncode)
+                log.info("process stopped", part=name, code=process.returncode)
 
 
 def _kill(name: str, process: subprocess.Popen[bytes]) -> None:

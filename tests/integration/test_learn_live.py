@@ -163,7 +163,11 @@ def test_history_becomes_profiles_that_follow_and_survive_a_restart(lab: Lab, tm
 
     with started(tmp_path / "again.log", config) as again:
         until(lambda: metric(port, "rheostat_learn_profiles") == 1, 40, "all was read again")
-        until(lambda: any(line["event"] == "learned" for line in again.lines()), 10, "all was learned again")
+        until(
+            lambda: any(line["event"] == "learn has computed the profiles" for line in again.lines()),
+            10,
+            "all was learned again",
+        )
         assert again.end(signal.SIGTERM) == 0
     assert profiles(lab, topics.profiles) == (before, records), "the same history gives the same profiles"
 

@@ -165,7 +165,7 @@ def test_dry_run_tuner_runs_beside_the_acting_one(lab: Lab, two: tuple[Tuner, Tu
     with running(*RHEOSTAT, "tune", "--dry-run", "--config", file, log=tmp_path / "dry.log") as dry:
         on_looker = Tuner(dry, port)
         until(on_looker.acts, 30, "the dry run sees the cluster")
-        assert on_looker.told("dry run: deciding without writing")
+        assert on_looker.told("dry run: the tuner decides, but writes nothing")
         until(leader.acts, 10, lambda: f"the leader acts: {leader.says()} {leader.run.said()}")
 
 

@@ -130,8 +130,8 @@ def test_each_process_runs_with_the_rights_of_its_table(lab: Lab, tmp_path: Path
         running(*RHEOSTAT, "learn", "--config", files["learner"], log=tmp_path / "learn.log") as learn,
     ):
         started(tune, "active")
-        started(dry, "dry run: deciding without writing")
-        started(stream, "first batch")
+        started(dry, "dry run: the tuner decides, but writes nothing")
+        started(stream, "the first batch is processed")
         started(learn, "learn started")
         for port, run in ((active_port, tune), (dry_port, dry)):
             until(

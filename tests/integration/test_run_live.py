@@ -151,7 +151,7 @@ def test_run_becomes_ready_restarts_dead_processes_and_leaves_nothing(run: Runni
     [spark] = [line for line in run.lines() if line["event"].startswith("Spark is starting.")]
     assert "30 to 60 s" in spark["event"]
     assert len(events(run, f"The status page is at http://127.0.0.1:{port}")) == 1
-    assert [line["why"].encode().startswith(starting) for line in events(run, "not ready")][:1] == [True]
+    assert [line["why"].encode().startswith(starting) for line in events(run, "the tuner is not ready")][:1] == [True]
     parts = {name: part(run, name) for name in ("collect", "stream", "tune")}
     assert all(parts.values()), parts
     assert len([p for p in run.descendants() if is_java(p)]) == 1  # Spark's; the tuner has none.
@@ -183,7 +183,7 @@ def test_run_becomes_ready_restarts_dead_processes_and_leaves_nothing(run: Runni
     assert [line for line in run.lines()[known:] if line["level"] not in ("info", "debug")] == []
     assert [line for line in run.said().splitlines() if not line.startswith("{")] == []  # Nothing in Java's own words.
     until(lambda: run.left() == [], 5, "nothing is left; Spark's Java ends when it sees that its Python has")
-    assert [line["part"] for line in events(run, "part stopped")] == ["tune", "stream", "collect", "learn"]
+    assert [line["part"] for line in events(run, "process stopped")] == ["tune", "stream", "collect", "learn"]
     assert list((tmp_path / "tmp").iterdir()) == []
     assert "Traceback" not in run.said()
 
@@ -268,6 +268,6 @@ def test_ctrl_c_ends_run_without_spark_output(lab: Lab, tmp_path: Path, port: in
         assert shown.ends(30) in (0, 130)
         assert time.monotonic() - began < END_S_MAX
         after = "\n".join(shown.screen().splitlines()[before:])
-    assert "part stopped" in after
+    assert "process stopped" in after
     for word in ("ERROR", "Exception", "WARN", "\tat ", "error"):
         assert word not in after

@@ -127,7 +127,7 @@ class Source:
     def until_read(self, run: Running) -> None:
         def first_batch() -> bool:
             self.send()
-            return any(line["event"] == "first batch" for line in run.lines()) or not run.alive()
+            return any(line["event"] == "the first batch is processed" for line in run.lines()) or not run.alive()
 
         until(first_batch, SPARK_S_MAX, "the first batch", every_s=0.5)
         assert run.alive()

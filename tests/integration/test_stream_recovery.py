@@ -161,7 +161,11 @@ def test_repeatedly_killed_stream_yields_same_signals(lab: Lab, tmp_path: Path) 
         with Load(lab, topics.metrics, SEED) as load:
             for i in range(3):
                 with stream(config, f"kill{i}") as run:
-                    until(lambda: events(run, "first batch") or not run.alive(), STARTED_S_MAX, "a batch is done")
+                    until(
+                        lambda: events(run, "the first batch is processed") or not run.alive(),
+                        STARTED_S_MAX,
+                        "a batch is done",
+                    )
                     assert run.alive(), run.said()[-3000:]
                     threading.Event().wait(chance.uniform(0, 2.5))
                     run.descendants()
@@ -174,7 +178,13 @@ def test_repeatedly_killed_stream_yields_same_signals(lab: Lab, tmp_path: Path) 
                         lambda: not any(is_java(p) for p in run.left()), _JVM_GONE_S_MAX, "Spark's Java has ended too"
                     )
             with stream(config) as run, stream(calm) as other:
-                until(lambda: events(run, "first batch") and events(other, "first batch"), STARTED_S_MAX, "both run")
+                until(
+                    lambda: (
+                        events(run, "the first batch is processed") and events(other, "the first batch is processed")
+                    ),
+                    STARTED_S_MAX,
+                    "both run",
+                )
                 load.end()
                 ended = {f"lab|broker|{node}" for node in LAST}
                 until(lambda: ended <= signals.entities() & calm_signals.entities(), 120, "the last is there")

@@ -210,7 +210,12 @@ def _log_readiness(status: StatusStore, was_ready: bool | None) -> bool:
     """Returns whether the tuner is ready. Logs each change of the readiness."""
     is_ready, why = status.ready()
     if is_ready != was_ready:
-        log.info("ready: the cluster is readable, and signals are fresh" if is_ready else "not ready", why=why)
+        log.info(
+            "the tuner is ready: the cluster is readable, and signals are fresh"
+            if is_ready
+            else "the tuner is not ready",
+            why=why,
+        )
     return is_ready
 
 

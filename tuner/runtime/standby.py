@@ -296,7 +296,7 @@ def _recover(
     log.info("the journal is read", records=journal.records_read, ahead=known is not None)
     for (broker, side), owned in memory.owned.items():
         log.info(
-            "managed before",
+            "managed before: an earlier term of a tuner has set this throttle",
             broker=broker,
             side=side.value,
             setpoint_bytes_per_s=owned.setpoint_bytes_per_s,

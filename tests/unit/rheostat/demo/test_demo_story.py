@@ -23,7 +23,7 @@ class KeptProcesses:
 
     def start_measuring(self) -> None:
         self.calls.append("measure")
-        structlog.get_logger("run").info("part started")  # As the supervisor logs; the file must be open.
+        structlog.get_logger("run").info("process started")  # As the supervisor logs; the file must be open.
 
     def start_tuner(self) -> None:
         self.calls.append("tuner")
@@ -47,7 +47,7 @@ def test_keep_running_names_the_page_and_runs_until_ctrl_c(tmp_path: Path) -> No
         structlog.reset_defaults()
     assert processes.calls == ["measure", "tuner", "restart", "stop"]
     assert any("http://127.0.0.1:9999/" in line for line in said)
-    assert "part started" in processes.log.read_text()
+    assert "process started" in processes.log.read_text()
     # The printed command uses the plan that was written.
     back = tmp_path / "back.json"
     assert any(f"reassign start {back} --partition-movements 1" in line for line in said)
