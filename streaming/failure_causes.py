@@ -258,7 +258,7 @@ def explain_death(
         return f"The stream processor died: {kerberos_cause}"
     causes = (
         (_NO_TOKEN, "there is no password, token or ticket for Kafka"),
-        (_LOGIN_REFUSED, "Kafka refuses the credentials of kafka in the settings, or a token has expired"),
+        (_LOGIN_REFUSED, "Kafka refuses the login in the settings section kafka, or a token has expired"),
         (
             ("AuthorizationException", "AuthorizationFailed", "MissingPermission"),
             f"no right to read or write {used_topics}",

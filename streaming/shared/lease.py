@@ -147,12 +147,14 @@ class Lease:
             is_holder = self.is_assigned and self.silent_s() < SESSION_S
             if self.is_assigned and not is_holder:
                 self._warn(
-                    f"the group has not answered for {SESSION_S:.0f} s, and may have given the lease to another {self._holder}"
+                    f"the consumer group {self._group} has not answered for {SESSION_S:.0f} s, and may have given the lease to "
+                    f"another {self._holder}"
                 )
                 return False
             if self._unassigned_since_s is not None and self._monotonic() - self._unassigned_since_s > ASSIGNMENT_S_MAX:
                 self._warn(
-                    f"the group has assigned nothing for {ASSIGNMENT_S_MAX:.0f} s: joining again as a new member"
+                    f"the consumer group {self._group} has not assigned the lease for {ASSIGNMENT_S_MAX:.0f} s: joining again as a "
+                    "new member"
                 )
                 self.leave()
                 return False

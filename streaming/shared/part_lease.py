@@ -246,10 +246,15 @@ class PartLease:
         except (kafka.errors.TopicAuthorizationFailedError, kafka.errors.GroupAuthorizationFailedError) as error:
             self._to_sign = False
             self._warn_of_note(
-                "a right is missing on the group or its topic, so a successor cannot know where to continue", str(error)
+                f"a right is missing on the consumer group of the lease or on its topic, so the next {self._part} cannot know where to "
+                "continue",
+                str(error),
             )
         except (kafka.errors.KafkaError, RuntimeError, OSError) as error:
-            self._warn_of_note("the group does not answer about the last holder of the lease; trying again", str(error))
+            self._warn_of_note(
+                "the consumer group of the lease does not answer which process had the lease last; trying again",
+                str(error),
+            )
             return not is_new
         return True
 
