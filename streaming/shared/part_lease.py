@@ -246,7 +246,8 @@ class PartLease:
         except (kafka.errors.TopicAuthorizationFailedError, kafka.errors.GroupAuthorizationFailedError) as error:
             self._to_sign = False
             self._warn_of_note(
-                f"a right is missing on the consumer group of the lease or on its topic, so the next {self._part} cannot know where to "
+                f"a right is missing on the consumer group of the lease or on its topic, so the next {self._part} cannot know "
+                "where to "
                 "continue",
                 str(error),
             )
