@@ -247,8 +247,7 @@ class PartLease:
             self._to_sign = False
             self._warn_of_note(
                 f"a right is missing on the consumer group of the lease or on its topic, so the next {self._part} cannot know "
-                "where to "
-                "continue",
+                "where to continue",
                 str(error),
             )
         except (kafka.errors.KafkaError, RuntimeError, OSError) as error:
