@@ -134,7 +134,7 @@ def _locked_by_lease(folder: HadoopPath, wait_s: float, stop: threading.Event) -
     lock = folder.with_name(folder.name + ".lock")
     if not lock.has_leases():
         log.info(
-            f"the file system of the checkpoint {folder} cannot lock it: only the lease in Kafka keeps two streams of a cluster "
+            f"the file system of the checkpoint {folder} has no locks: only the lease in Kafka keeps two streams of a cluster "
             "apart, so give each host and each cluster a checkpoint of its own"
         )
         yield

@@ -73,7 +73,7 @@ def test_killed_stream_continues_from_its_checkpoint(lab: Lab, s3: str, tmp_path
             os.kill(first.pid, signal.SIGKILL)
             for process in processes:
                 process.kill()
-        assert "cannot lock it: only the lease in Kafka keeps two streams of a cluster apart" in first.said()
+        assert "has no locks: only the lease in Kafka keeps two streams of a cluster apart" in first.said()
         with running(*command, log=tmp_path / "second.log") as second:
             signals_after(fed, second, fed.sent_ms[-1], 240)
             last_ms = fed.sent_ms[-1]
