@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from docs_build.page import cell, sentence
 from streaming.shared.metric_defs import BY_PROCESS
+
+# A name of a metric, a setting, a label's value or Kafka's default entity. Names of settings may have a value: `: off`.
+_NAME = re.compile(r"(?<![`\w.])(?:<default>|[a-z][a-z0-9]*(?:[._][a-z0-9_]+)+(?:: off)?)")
 
 
 def render_metrics() -> str:
@@ -20,4 +24,5 @@ def _lines() -> Iterator[str]:
         yield "|---|---|---|---|---|"
         for metric in metrics:
             labels = ", ".join(metric.labels)
-            yield f"| `{metric.name}` | {metric.kind} | {labels} | {metric.unit} | {cell(metric.meaning)} |"
+            meaning = _NAME.sub(r"`\g<0>`", cell(metric.meaning))
+            yield f"| `{metric.name}` | {metric.kind} | {labels} | {metric.unit} | {meaning} |"

@@ -68,9 +68,9 @@ class CollectorMetric:
     SCRAPED_AT = _gauge("rheostat_collector_last_scrape_timestamp_seconds", unit=Unit.SINCE_1970, labels=("cluster", "node"),
         meaning="Start time of a node's last successful scrape; absent before the first successful scrape.")
     ROUNDS = _counter("rheostat_collector_rounds_total", unit=Unit.COUNT, labels=_CLUSTER,
-        meaning="Collection rounds started.")
+        meaning="Rounds started; in a round the collector reads the metrics of each node once.")
     LATE_ROUNDS = _counter("rheostat_collector_late_rounds_total", unit=Unit.COUNT, labels=_CLUSTER,
-        meaning="Collection rounds that took longer than the interval, or ended before every node was scraped.")
+        meaning="Rounds that took longer than the interval, or ended before every node was scraped.")
     ROUND_SECONDS = _gauge("rheostat_collector_round_seconds", unit=Unit.SECONDS, labels=_CLUSTER,
         meaning="Duration of the last round in seconds.")
     RECORDS = _counter("rheostat_collector_records_total", unit=Unit.COUNT, labels=_CLUSTER,
@@ -107,37 +107,41 @@ class StreamMetric:
     INPUT_BEHIND = _gauge("rheostat_stream_input_behind_records", unit=Unit.COUNT, labels=_CLUSTER,
         meaning="Unread records in the input topics when the last batch started, over all sources.")
     STATE_ROWS = _gauge("rheostat_stream_state_rows", unit=Unit.COUNT, labels=_CLUSTER,
-        meaning="Rows that Spark keeps in state between batches.")
+        meaning="Rows of state that Spark keeps from one batch to the next.")
     BATCHES = _counter("rheostat_stream_batches_total", unit=Unit.COUNT, labels=_CLUSTER,
         meaning="Batches with input.")
     INPUT_ROWS = _counter("rheostat_stream_input_rows_total", unit=Unit.COUNT, labels=_CLUSTER,
-        meaning="Records read by the live query, without the backlog of an outage.")
+        meaning="Records that the Spark query has read, without the records of an outage that the stream processes in the "
+        "background.")
     LATE_ROWS = _counter("rheostat_stream_late_rows_total", unit=Unit.COUNT, labels=_CLUSTER,
         meaning="Rows dropped because their windows were already closed.")
     REJECTS = _counter("rheostat_stream_rejects_total", unit=Unit.COUNT, labels=_CLUSTER,
-        meaning="Records that the stream could not parse, without the backlog of an outage. The rejects topic has the "
-        "unparsable records of the backlog too.")
+        meaning="Records that the stream could not parse, without the records of an outage that it processes in the "
+        "background. The rejects topic has unparsable records of both kinds.")
     REJECTS_NOT_WRITTEN = _counter("rheostat_stream_rejects_not_written_total", unit=Unit.COUNT, labels=_CLUSTER,
-        meaning="Unparsable records that the stream did not write to the rejects topic, because there were too many or they "
-        "were late.")
+        meaning="Unparsable records that the stream did not write to the rejects topic, because there were too many of them or "
+        "they were late.")
     QUARANTINED = _counter("rheostat_stream_quarantined_records_total", unit=Unit.COUNT, labels=_CLUSTER,
-        meaning="Records that the stream skipped because reading them would end the stream; the rejects topic names these records.")
+        meaning="Records that the stream skipped because reading them would crash the stream; the rejects topic names these "
+        "records.")
     RESTARTS = _counter("rheostat_stream_restarts_total", unit=Unit.COUNT, labels=_CLUSTER,
         meaning="Restarts of the Spark query in this process.")
     BACKLOG = _gauge("rheostat_stream_backlog_records", unit=Unit.COUNT, labels=_CLUSTER,
         meaning="Records of an outage that the stream still has to process in the background.")
     BACKLOG_LOST_RECORDS = _gauge("rheostat_stream_backlog_lost_records", unit=Unit.COUNT, labels=_CLUSTER,
-        meaning="Backlog records that retention deleted before they were read.")
+        meaning="Records of an outage that retention deleted before the stream could process them in the background.")
     HISTORY_AT = _gauge("rheostat_stream_history_period_timestamp_seconds", unit=Unit.SINCE_1970, labels=_CLUSTER,
-        meaning="End of the newest period that this process has written to the history; absent before the first period.")
+        meaning="End of the newest ten-minute period that this process has written to the history; absent before the first "
+        "period.")
     HISTORY_SECONDS = _gauge("rheostat_stream_history_job_seconds", unit=Unit.SECONDS, labels=_CLUSTER,
-        meaning="Duration of the last job that computed periods of the history, in seconds.")
+        meaning="Duration of the last run that computed ten-minute periods of the history, in seconds.")
     HISTORY_PERIODS = _counter("rheostat_stream_history_periods_total", unit=Unit.COUNT, labels=_CLUSTER,
-        meaning="Periods of the history that were computed, including those that were recomputed.")
+        meaning="Ten-minute periods of the history that were computed, including repeated computations of the same period.")
     HISTORY_REFUSED = _counter("rheostat_stream_history_refused_signals_total", unit=Unit.COUNT, labels=_CLUSTER,
-        meaning="Signals that the history left out because they do not follow the contract, counted whenever a period is computed.")
+        meaning="Signals that the history left out because they do not have the documented form. A signal counts again each "
+        "time its period is computed.")
     HISTORY_FAILURES = _counter("rheostat_stream_history_failures_total", unit=Unit.COUNT, labels=_CLUSTER,
-        meaning="Passes (runs every ten minutes that make the periods of the history) that failed; the stream repeats them.")
+        meaning="Failed runs of the job that computes the history every ten minutes; the stream repeats a failed run.")
 
 
 class LearnMetric:
@@ -151,12 +155,13 @@ class LearnMetric:
     BROKERS = _gauge("rheostat_learn_profiles", unit=Unit.COUNT, labels=_CLUSTER,
         meaning="Brokers that have a profile.")
     LEFT_OUT = _gauge("rheostat_learn_left_out", unit=Unit.COUNT, labels=("cluster", "kind"),
-        meaning="Brokers or tenants (label kind) of the newest period that learn leaves out, because there are more than 5,000 "
-        "brokers or 1,000 tenants.")
+        meaning="Brokers or tenants (label kind) in the newest ten-minute period of the history that learn leaves out, because "
+        "there are more than 5,000 brokers or 1,000 tenants.")
     PERIODS = _counter("rheostat_learn_periods_total", unit=Unit.COUNT, labels=_CLUSTER,
-        meaning="Periods of this cluster that were read from the history topic.")
+        meaning="Ten-minute periods of this cluster that were read from the history topic.")
     REFUSED = _counter("rheostat_learn_refused_records_total", unit=Unit.COUNT, labels=_CLUSTER,
-        meaning="Records of the history topic that are not a valid period, or have an impossible time.")
+        meaning="Records of the history topic that learn refused: they are not a valid period, or no period begins at their time, or "
+        "their time is in the future.")
     WRITTEN = _counter("rheostat_learn_records_written_total", unit=Unit.COUNT, labels=_CLUSTER,
         meaning="Records that were written to the profiles topic.")
     FAILED = _counter("rheostat_learn_records_failed_total", unit=Unit.COUNT, labels=_CLUSTER,
@@ -193,9 +198,9 @@ class TunerMetric:
     DRY_RUN = _gauge("rheostat_tuner_dry_run", unit=Unit.TRUTH, labels=_CLUSTER,
         meaning="1 while the tuner runs as a dry run: it makes decisions but changes nothing.")
     CYCLE_SECONDS = _gauge("rheostat_tuner_cycle_seconds", unit=Unit.SECONDS, labels=_CLUSTER,
-        meaning="Duration of the last cycle in seconds.")
+        meaning="Duration of the tuner's last cycle (one regular run of its decisions) in seconds.")
     CYCLED_AT = _gauge("rheostat_tuner_last_cycle_timestamp_seconds", unit=Unit.SINCE_1970, labels=_CLUSTER,
-        meaning="Time at which the last cycle ended; absent before the end of the first cycle.")
+        meaning="Time at which the tuner's last cycle ended; absent before the end of the first cycle.")
     CYCLE_FAILURES = _counter("rheostat_cycle_failures_total", unit=Unit.COUNT, labels=("cluster", "controller"),
         meaning="Cycles of a controller (throttles, mutation_quotas, plans, log_dirs, replication_lag) that ended with an "
         "internal error; such cycles change nothing.")
@@ -212,8 +217,8 @@ class TunerMetric:
     SIDES = _gauge("rheostat_sides", unit=Unit.COUNT, labels=_DECISION,
         meaning="Leader and follower throttles of brokers, by action and reason of the last cycle.")
     NEEDS_ATTENTION = _gauge("rheostat_throttle_needs_attention", unit=Unit.TRUTH, labels=(*_SIDE, "reason"),
-        meaning="1 for a throttle that the tuner could not judge in the last cycle, or with which the move cannot end; absent "
-        "for other throttles. At most a hundred throttles.")
+        meaning="1 for a throttle that needs an operator: the tuner lacks inputs for its decision, or no change of the "
+        "throttle can help. Absent for other throttles. At most a hundred throttles.")
     ACTUATIONS = _counter("rheostat_actuations_total", unit=Unit.COUNT, labels=_CLUSTER,
         meaning="Attempted writes to the cluster, including failed writes.")
     ACTUATION_FAILURES = _counter("rheostat_actuation_failures_total", unit=Unit.COUNT, labels=_CLUSTER,
@@ -252,13 +257,13 @@ class TunerMetric:
         "while a throttle delays these replicas. At most the hundred brokers with the largest lag.")
     PARTITION_REMAINING_BYTES = _gauge("rheostat_move_partition_remaining_bytes", unit=Unit.BYTES,
         labels=("cluster", "broker", "topic", "partition"),
-        meaning="Bytes that an adding replica still has to copy; only for the partitions with the most bytes left, as many as "
-        "tuner.metrics.partitions_named_max says.")
+        meaning="Bytes that an adding replica still has to copy; only for the partitions with the most bytes left. "
+        "tuner.metrics.partitions_named_max sets the number of partitions.")
     STALLED = _gauge("rheostat_move_stalled", unit=Unit.TRUTH, labels=_BROKER,
         meaning="1 while the move onto this broker counts as stalled, else 0.")
     STALL_SCORE_SECONDS = _gauge("rheostat_move_stall_score_seconds", unit=Unit.SECONDS, labels=_BROKER,
-        meaning="Seconds of expected progress that the move onto this broker has lost; from 14.5, the highest value, the move "
-        "counts as stalled. At most a hundred brokers, the largest values first.")
+        meaning="Seconds of expected progress that the move onto this broker has lost. The highest value is 14.5; with this "
+        "value the move counts as stalled. At most a hundred brokers, the largest values first.")
     BOUND_ELSEWHERE = _gauge("rheostat_move_bound_elsewhere", unit=Unit.TRUTH, labels=_BROKER,
         meaning="1 while something other than a throttle (source, disk, network, fetchers) limits the stalled move onto this "
         "broker; 0 while a throttle limits it; absent without a stall. At most a hundred brokers.")
@@ -363,8 +368,8 @@ class TunerMetric:
     PLAN_CANCELLING = _gauge("rheostat_plan_cancelling", unit=Unit.TRUTH, labels=("cluster", "plan"),
         meaning="1 while this plan is being cancelled, else 0.")
     PLAN_MOVEMENTS_MAX = _gauge("rheostat_plan_movements_max", unit=Unit.COUNT, labels=("cluster", "of"),
-        meaning="Limits of all plans together (KIP-435), by kind (label of): partition (partitions that move at a time), replica "
-        "(new replicas per step) or leader (leader changes at a time); absent without a plan.")
+        meaning="Limits of all plans together (KIP-435). The label `of` names the limit: partition (partitions that move at a "
+        "time), replica (new replicas per step) or leader (leader changes at a time). Absent without a plan.")
 
     # -- replication lag in normal operation: without the replicas that a reassignment adds ------------------------------------
 
@@ -381,8 +386,8 @@ class TunerMetric:
         "largest values.")
     REPLICATION_LAG_SLOPE = _gauge("rheostat_replication_lag_slope_messages_per_second", unit=Unit.MESSAGES_PER_SECOND,
         labels=_TREND,
-        meaning="Trend of rheostat_replication_lag_messages over the span (window or 5min); positive while followers fall "
-        "behind. Only the fifty brokers with the largest values of each span.")
+        meaning="Trend of rheostat_replication_lag_messages; positive while followers fall behind. The label `span` is window "
+        "(stream.window_s) or 5min. Only the fifty brokers with the largest values of each span.")
     REPLICATION_LAG_FIT = _gauge("rheostat_replication_lag_slope_fit_ratio", unit=Unit.RATIO, labels=_TREND,
         meaning="How well a straight line fits the lag of the last 5 minutes (r², 0 to 1); near 1 if the lag changes evenly. "
         "Only the brokers with a 5-minute trend.")
@@ -429,12 +434,12 @@ class TunerMetric:
     PARTITIONS = _gauge("rheostat_partitions", unit=Unit.COUNT, labels=_BROKER,
         meaning="Replicas on the broker, without replicas of internal topics, because no limit counts them.")
     PARTITIONS_LIMIT = _gauge("rheostat_partitions_limit", unit=Unit.COUNT, labels=_BROKER,
-        meaning="Highest number of replicas of a broker (settings section limits); the series with an empty broker is for "
-        "brokers that the settings do not name.")
+        meaning="Highest number of replicas that the settings (section limits) allow on a broker; the series with an empty "
+        "broker is for brokers that the settings do not name.")
     CLUSTER_PARTITIONS = _gauge("rheostat_cluster_partitions", unit=Unit.COUNT, labels=_CLUSTER,
         meaning="Replicas on all brokers that report their number, without replicas of internal topics.")
     CLUSTER_PARTITIONS_LIMIT = _gauge("rheostat_cluster_partitions_limit", unit=Unit.COUNT, labels=_CLUSTER,
-        meaning="Highest number of replicas in the cluster (settings section limits); absent without a limit.")
+        meaning="Highest number of replicas that the settings (section limits) allow in the cluster; absent without a limit.")
     FETCHER_COLLISIONS = _gauge("rheostat_fetcher_collisions", unit=Unit.COUNT, labels=_BROKER,
         meaning="Fetcher threads of this destination broker that copy no moving partition, while another thread for the same "
         "source copies two or more; absent without such threads. At most a hundred brokers.")
@@ -443,9 +448,9 @@ class TunerMetric:
 
     MUTATIONS = _gauge("rheostat_mutation_partitions_per_second", unit=Unit.PARTITIONS_PER_SECOND,
         labels=("cluster", "change", "source"),
-        meaning="Partitions/s that all clients together create, delete, or both (all), over the last half minute. Source: "
-        "partition_count (changes from scrape to scrape; a lower bound while clients create and delete at the same time) "
-        "or quota_accounts (Kafka's measurements for quotas, exact).")
+        meaning="Partitions/s that all clients together create (created), delete (deleted), or both (all), over the last half "
+        "minute. Source: partition_count (changes from scrape to scrape; a lower bound while clients create and delete at the "
+        "same time) or quota_accounts (Kafka's measurements for quotas, exact).")
     TOPIC_MUTATIONS = _gauge("rheostat_topic_mutations_per_second", unit=Unit.PER_SECOND, labels=("cluster", "change"),
         meaning="Topics per second that all clients together create or delete, over the last half minute; a lower bound "
         "while clients create and delete at the same time.")
@@ -466,11 +471,11 @@ class TunerMetric:
     STORM_QUOTA = _gauge("rheostat_storm_quota_partitions_per_second", unit=Unit.PARTITIONS_PER_SECOND, labels=_CLUSTER,
         meaning="Mutation quota in partitions/s that would end the storm; absent without a storm.")
     QUOTAS_READABLE = _gauge("rheostat_quotas_readable", unit=Unit.TRUTH, labels=_CLUSTER,
-        meaning="1 while the tuner can read mutation quotas; 0 while it cannot read them, or pauses after an internal error. "
-        "Absent without tuner.mutation_quota.")
+        meaning="1 while the tuner can read mutation quotas; 0 while it cannot read them, or while it waits after an internal "
+        "error. Absent without tuner.mutation_quota.")
     CONTROLLER_PRESSURE = _gauge("rheostat_controller_pressure_ratio", unit=Unit.RATIO, labels=_CLUSTER,
-        meaning="Load of the controller ÷ its limit, for the measure of the objective with the highest ratio; 1 means that the "
-        "limit is reached.")
+        meaning="Pressure of the controller: for each limit of its objective, the ratio of measured value to limit; this is "
+        "the highest ratio. 1 means that a limit is reached.")
     CONTROLLER_QUEUE_SECONDS = _gauge("rheostat_controller_event_queue_seconds", unit=Unit.SECONDS, labels=_CLUSTER,
         meaning="Mean time in seconds that an event waits in the active controller's queue, over the last half minute.")
     CONTROLLER_QUEUE_OBJECTIVE = _gauge("rheostat_controller_event_queue_objective_seconds", unit=Unit.SECONDS, labels=_CLUSTER,
