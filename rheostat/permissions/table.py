@@ -87,10 +87,10 @@ def _group(name: str, purpose: str, operation: str = "Read", *, is_prefix: bool 
 
 _LEASE = lease_group(CLUSTER)
 _NO_LEASE = (
-    "Without the right on its group, the {part} logs the missing right, and acts without the lease. On two hosts, both {part}s "
-    "then act."
+    "Without the right on its group, the {part} logs the missing right, and acts without the lease. If {part}s run on two hosts, "
+    "both then act."
 )
-_WEEK = _topic("Read", f"{PREFIX}.history", "optional: the week of each broker on the status page")
+_WEEK = _topic("Read", f"{PREFIX}.history", "optional: the last week of each broker, for the status page")
 _PROFILES = _topic("Read", f"{PREFIX}.profiles", "optional: the profiles of brokers that `rheostat learn` publishes")
 _ALL_OWN = "Read Write Describe DescribeConfigs"
 
@@ -110,7 +110,7 @@ COLLECT = Role(
         _cluster("Describe DescribeConfigs", "brokers, reassignments, log sizes, throttles of brokers"),
         _topic("Describe DescribeConfigs", ALL, "moving partitions, throttled-replica lists"),
         _topic("Write", f"{PREFIX}.metrics", "measurements"),
-        _group(lease_group(CLUSTER, "collect"), "the lease: only one collector acts"),
+        _group(lease_group(CLUSTER, "collect"), "the lease (the right to act), which only one collector has"),
     ),
     after=_NO_LEASE.format(part="collector"),
 )
@@ -119,10 +119,10 @@ STREAM = Role(
     title="`rheostat stream`",
     permissions=(
         _topic("Read Describe DescribeConfigs", f"{PREFIX}.metrics", "measurements"),
-        _topic(_ALL_OWN, f"{PREFIX}.signals", "signals; Read to make the history"),
+        _topic(_ALL_OWN, f"{PREFIX}.signals", "to write signals; to read signals for the history"),
         _topic("Write Describe DescribeConfigs", f"{PREFIX}.rejects", "refused records"),
         _topic(_ALL_OWN, f"{PREFIX}.history", "history"),
-        _group(lease_group(CLUSTER, "stream"), "the lease: only one stream acts"),
+        _group(lease_group(CLUSTER, "stream"), "the lease (the right to act), which only one stream has"),
     ),
     after="The stream also needs Read and Describe on each topic of `stream.sources`. Without the rights on the history topic, or "
     "without Read on the signals topic, the stream writes signals but no history, and its log names the missing right. "
@@ -141,14 +141,18 @@ TUNE = Role(
             "plans (not with `tuner.reassign.enabled: false`), and elections of preferred leaders (`tuner.leadership: act`)",
             is_for_plans_and_leaders=True,
         ),
-        _topic("Describe DescribeConfigs AlterConfigs", ALL, "throttled-replica lists; the create probe"),
+        _topic(
+            "Describe DescribeConfigs AlterConfigs",
+            ALL,
+            "throttled-replica lists; the create probe, which measures the latency of topic creations",
+        ),
         _topic("Read", f"{PREFIX}.signals", "signals"),
         _WEEK,
         _topic("Read Write", f"{PREFIX}.orders", "orders, also orders over HTTP"),
         _topic("Read Write", f"{PREFIX}.journal", "decisions and managed settings"),
         _topic("Write", f"{PREFIX}.inputs", "decision inputs"),
         _PROFILES,
-        _group(_LEASE, "the lease: only one tuner acts"),
+        _group(_LEASE, "the lease (the right to act), which only one tuner has"),
         Permission(
             operations=("Describe", "Write"),
             kind=ResourceKind.TRANSACTIONAL_ID,
@@ -182,7 +186,7 @@ LEARN = Role(
     title="`rheostat learn`",
     permissions=(
         _topic("Read Describe DescribeConfigs", f"{PREFIX}.history", "the history"),
-        _topic(_ALL_OWN, f"{PREFIX}.profiles", "profiles; Read to write only changed profiles"),
+        _topic(_ALL_OWN, f"{PREFIX}.profiles", "to write profiles; to read which profiles have changed"),
     ),
 )
 READ = Role(
@@ -208,7 +212,7 @@ OPERATE = Role(
     permissions=(
         _cluster("DescribeConfigs", "the rate that `override` would change"),
         _topic("Read Write DescribeConfigs", f"{PREFIX}.orders", "the order"),
-        _topic("Read", f"{PREFIX}.journal", "whether a tuner has acknowledged the order"),
+        _topic("Read", f"{PREFIX}.journal", "to see whether a tuner has acknowledged the order"),
     ),
 )
 CALIBRATE = Role(
@@ -216,16 +220,19 @@ CALIBRATE = Role(
     title="`rheostat quotas measure`, `calibrate`",
     permissions=(
         _cluster("Describe DescribeConfigs", "reassignments, quotas, settings of the quota window"),
-        _cluster("AlterConfigs", "the metering quota, which makes Kafka measure a client; not needed for `calibrate`"),
-        _topic("Describe DescribeConfigs", ALL, "whether partitions move, or leave the ISR"),
+        _cluster(
+            "AlterConfigs",
+            "a very high quota (the metering quota) that makes Kafka measure a client; not needed for `calibrate`",
+        ),
+        _topic("Describe DescribeConfigs", ALL, "to see whether partitions move, or leave the ISR"),
         _topic(
             "AlterConfigs Create Alter Delete",
             f"{PREFIX}.calibrate.",
             "the topics of a calibration; not needed for `measure`",
             is_prefix=True,
         ),
-        _topic("Read Write DescribeConfigs", f"{PREFIX}.orders", "the record that names the measuring user"),
-        _topic("Read", f"{PREFIX}.journal", "whether a tuner acts"),
+        _topic("Read Write DescribeConfigs", f"{PREFIX}.orders", "the record that names the user who measures"),
+        _topic("Read", f"{PREFIX}.journal", "to see whether a tuner acts"),
     ),
 )
 
