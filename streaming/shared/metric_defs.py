@@ -160,8 +160,8 @@ class LearnMetric:
     PERIODS = _counter("rheostat_learn_periods_total", unit=Unit.COUNT, labels=_CLUSTER,
         meaning="Ten-minute periods of this cluster that were read from the history topic.")
     REFUSED = _counter("rheostat_learn_refused_records_total", unit=Unit.COUNT, labels=_CLUSTER,
-        meaning="Records of the history topic that learn refused: they are not a valid period, or no period begins at their time, or "
-        "their time is in the future.")
+        meaning="Records of the history topic that learn refused: they are not a valid period, or no period begins at their "
+        "time, or their time is in the future.")
     WRITTEN = _counter("rheostat_learn_records_written_total", unit=Unit.COUNT, labels=_CLUSTER,
         meaning="Records that were written to the profiles topic.")
     FAILED = _counter("rheostat_learn_records_failed_total", unit=Unit.COUNT, labels=_CLUSTER,

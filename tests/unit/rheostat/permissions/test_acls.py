@@ -135,7 +135,9 @@ def test_every_topic_has_a_writer_and_a_reader() -> None:
 
 def test_page_has_the_tables() -> None:
     page = render_permissions()
-    assert "| Read | Group `rheostat-tuner-<cluster>` | the lease (the right to act), which only one tuner has |" in page
+    assert (
+        "| Read | Group `rheostat-tuner-<cluster>` | the lease (the right to act), which only one tuner has |" in page
+    )
     assert "| Describe | Group prefix `rheostat-tuner-` |" in page
     assert lease_group("<cluster>") == "rheostat-tuner-<cluster>"
 
