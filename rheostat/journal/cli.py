@@ -28,7 +28,7 @@ def check(config: Config) -> None:
 
 @app.command("repair", **with_example("rheostat journal repair"))
 def repair(config: Config, yes: Yes = False) -> None:
-    """Replaces unreadable records of the journal after a confirmation. Leaves records that an active tuner will rewrite itself."""
+    """Replaces unreadable records of the journal after a confirmation. Skips records that an active tuner will rewrite itself."""
     from rheostat.console.logs import set_up_logs
     from rheostat.journal.command import repair as run_repair
 

@@ -24,7 +24,7 @@ def pause(config: Config) -> None:
 
 
 def resume(config: Config) -> None:
-    """Ends a pause or a release. The tuner also takes back the throttles and quotas that another tool has changed."""
+    """Ends a pause or a release. The tuner also manages again the throttles and quotas that another tool has changed."""
     _order(config, "resume", "Resumed.")
 
 

@@ -84,7 +84,7 @@ def explain(
     sample_length_s: SampleLength = 1.0,
     as_json: Json = False,
 ) -> None:
-    """Explains what a quota does to a burst, in tokens and throttle time. Compares it with a quota that limits a mean rate."""
+    """Explains what a quota does to a burst, in tokens and throttle time. Compares the quota with one for a mean rate."""
     from rheostat.quotas.explain import BurstExample, run_explain
     from tuner.core.token_bucket import MutationQuota
 
@@ -185,13 +185,19 @@ def calibrate(
     partitions: Annotated[
         list[int] | None,
         typer.Option(
-            "--partitions", min=1, metavar="N", help="partitions of each topic; may be repeated; default: 1 and then 10"
+            "--partitions",
+            min=1,
+            metavar="N",
+            help="partitions of each topic; may be repeated; default: first 1, then 10",
         ),
     ] = None,
     replication: Annotated[
         int | None,
         typer.Option(
-            "--replication", min=1, metavar="N", help="replicas of each partition; default: 3, or one per broker"
+            "--replication",
+            min=1,
+            metavar="N",
+            help="replicas of each partition; default: 3, or the number of brokers if it is lower",
         ),
     ] = None,
     latency_max_s: Annotated[

@@ -38,8 +38,8 @@ def replay(
         typer.Option(
             "--tuner-settings",
             metavar="FILE",
-            help="use the keys in this YAML file instead of the recorded settings of the section `tuner`, with the "
-            "recorded observations",
+            help="use the keys in this YAML file instead of the recorded settings of the section `tuner`; the "
+            "observations are the recorded ones",
         ),
     ] = None,
     export: Annotated[
