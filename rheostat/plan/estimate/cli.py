@@ -61,8 +61,8 @@ def estimate(
     write_rate: Annotated[
         float | None,
         rate_option(
-            "write rate of each partition that has no write rate in --current; with a live cluster, this rate replaces the measured "
-            "one",
+            "write rate of each partition that has no write rate in --current; with a live cluster, this rate replaces the "
+            "measured rate",
             "--write-rate",
             zero=True,
         ),

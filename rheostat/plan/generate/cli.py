@@ -54,7 +54,8 @@ def generate(
     throttle: Throttle = None,
     within: Within = None,
     write_rate: Annotated[
-        float | None, rate_option("write rate of each partition; replaces the measurement", "--write-rate", zero=True)
+        float | None,
+        rate_option("write rate of each partition; it replaces the measured rate", "--write-rate", zero=True),
     ] = None,
     measure_s: MeasureFor = MEASURE_FOR_S,
     out: Annotated[
