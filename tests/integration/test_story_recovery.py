@@ -246,7 +246,7 @@ def test_wiped_broker_recovers_throttled_and_leaves_nothing(tmp_path: Path) -> N
     assert watch.lag_reasons | act.lag_reasons == {"lag_recovering"}
     # The first one is not throttled, and the page says what the tuner would do.
     assert math.isnan(watch.throttled_s)
-    promise = "with act it would put them on the throttled-replica lists"
+    promise = "with tuner.recovery: act it would put the replicas of"
     assert any(promise in text for text in watch.texts["recovery_watched"])
     # The other one is throttled within seconds, survives the tuner's death, and takes as long as its rate allows.
     assert act.marks, "it was in sync before the tuner could be killed"

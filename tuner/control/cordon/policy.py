@@ -127,7 +127,7 @@ def _decide(
                 return owned, _lift(
                     broker, found, owned, CordonReason.PLAN_CANCELLED, f"plan {owned.plan} is cancelled"
                 )
-            part = "" if found.is_broker_cordoned else "; another tool has lifted a part of this cordon"
+            part = "" if found.is_broker_cordoned else "; another tool has lifted the cordon of some log directories"
             return owned, HoldCordon(broker, CordonReason.IN_PLACE, f"{name}: cordoned for plan {owned.plan}{part}")
         if _is_active(plan) and not _is_cancelled(plan):
             text = (

@@ -146,11 +146,11 @@ def _decide_group(
     if signal is None or freshness(signal, view.now_ms, limits.signal_age_s_max) is not Freshness.FRESH:
         return HoldElection(broker, reason.LOAD_NOT_MEASURED, f"{state}: the broker has no fresh signal")
     if memory.elected_at_ms <= view.now_ms and signal.sampled_at_ms - memory.elected_at_ms < SETTLE_S * 1000:
-        return HoldElection(broker, reason.SETTLING, f"{state}: the effect of the last group is not measured yet")
+        return HoldElection(broker, reason.SETTLING, f"{state}: the effect of the last elections is not measured yet")
     ratio = _latency_ratio(signal, memory.latencies.get(broker), view.baselines.get(broker), limits.objective)
     if ratio is None:
         return HoldElection(broker, reason.LOAD_NOT_MEASURED, f"{state}: its produce latency is not measured")
-    clients = f"its produce latency is {ratio:.0%} of the limit" if ratio > 0 else "its producers hardly write"
+    clients = f"its produce latency is {ratio:.0%} of the objective" if ratio > 0 else "its producers hardly write"
     if ratio > LATENCY_AIM:
         return HoldElection(broker, reason.CLIENTS_WAIT, f"{state}: {clients}, and has to be below {LATENCY_AIM:.0%}")
     idle_ratio = signal.request_handler_idle_ratio

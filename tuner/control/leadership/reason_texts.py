@@ -64,7 +64,7 @@ LEADERSHIP_REASON_TEXTS: Mapping[LeadershipReason, ReasonText] = MappingProxyTyp
         ),
         LeadershipReason.WATCHED: ReasonText(
             cause="the broker could lead its partitions again, and `tuner.leadership` is `watch`",
-            effect="elects no leader, and reports the group of partitions that it would elect leaders for",
+            effect="elects no leader, and reports the partitions for which it would elect leaders",
             advice="set `tuner.leadership: act` if the tuner should elect preferred leaders",
         ),
         LeadershipReason.CAUGHT_UP: ReasonText(

@@ -198,7 +198,8 @@ def _steer(case: _Case, memory: LogDirMemory) -> tuple[LogDirMemory, LogDirDecis
         why = f"an operator or another tool set this rate; the tuner leaves it alone for another {minutes:.0f} min"
         return memory, case.hold(LogDirReason.EXTERNALLY_OWNED, why)
     if case.rate is not None and case.owned is None and not policy.adopts_existing:
-        return memory, case.hold(LogDirReason.PRESERVED, f"{rate_text(case.rate)} was set before and is preserved")
+        text = f"{rate_text(case.rate)} was set before the copies and is preserved"
+        return memory, case.hold(LogDirReason.PRESERVED, text)
     if case.rate is None and not policy.limits_all_copies:
         return memory, case.hold(LogDirReason.NOT_THROTTLED, "no limit is set, and tuner.unthrottled_moves is leave")
     if signal is None or freshness(signal, now_ms, policy.limits.hold_age_s) is not Freshness.FRESH:
@@ -230,11 +231,11 @@ def _apply_law(case: _Case, law: LogDirLaw, signal: BrokerSignal, ratio: float) 
     if bounds.max_bytes_per_s <= case.progress.written_bytes_per_s:
         reason = LogDirReason.INFEASIBLE
     why = {
-        LogDirReason.CLIENTS_WELL: f"{clients}, and the copies use the limit",
+        LogDirReason.CLIENTS_WELL: f"{clients}, and the copies use most of the limit",
         LogDirReason.CLIENTS_WAIT: clients,
         LogDirReason.HANDLERS_BUSY: f"the request handlers are idle only {signal.request_handler_idle_ratio or 0:.0%} of the "
         "time",
-        LogDirReason.NEAR_OBJECTIVE: f"{clients}, or the request handlers are busy: the limit is not raised",
+        LogDirReason.NEAR_OBJECTIVE: f"the limit is not raised, because {clients}, or because the request handlers are busy",
         LogDirReason.NOT_THROTTLE_LIMITED: "something else limits the copies, such as a disk",
         LogDirReason.SETTLING: "the effect of the last change is not measured yet",
         LogDirReason.AT_CEILING: f"at the ceiling of {rate_text(bounds.max_bytes_per_s)} (tuner.rate_bytes_per_s_max)",

@@ -52,8 +52,8 @@ LOG_DIR_REASON_TEXTS: Mapping[LogDirReason, ReasonText] = MappingProxyType(
         LogDirReason.SIGNALS_STALE: ReasonText(
             cause="the broker has no signal, or its newest signal is older than 15 s",
             effect=(
-                "keeps the limit; after 30 s without a new signal, lowers a limit that the tuner has set, step by step, to "
-                "the minimum"
+                "keeps the limit; if the tuner has set the limit, lowers it step by step to the minimum after 30 s without a new "
+                "signal"
             ),
             advice="check that the collector and the stream run",
         ),
@@ -91,7 +91,8 @@ LOG_DIR_REASON_TEXTS: Mapping[LogDirReason, ReasonText] = MappingProxyType(
                 "lowest rate at which the copies end"
             ),
             effect=(
-                "keeps the limit at 1.2 × the write rate of the copied partitions, and at least `tuner.rate_bytes_per_s_min`"
+                "keeps the limit at 1.2 × the write rate of the copied partitions, or at `tuner.rate_bytes_per_s_min` if that "
+                "is higher"
             ),
             advice="find out which other work loads the broker",
         ),

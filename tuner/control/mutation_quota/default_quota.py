@@ -63,8 +63,8 @@ def decide_default_quota(
         return None
     if shadowed := find_shadowed_quotas(entity, quotas, memory):
         text = (
-            f"{entity}: no quota is set, because it would disable {len(shadowed)} existing quotas, such as that of {shadowed[0]}. "
-            "Set tuner.mutation_quota.default_entity to the kind of those quotas, or to none"
+            f"{entity}: no quota is set, because it would disable {len(shadowed)} existing quotas, such as the quota of "
+            f"{shadowed[0]}. Set tuner.mutation_quota.default_entity to the kind of these quotas, or to none"
         )
         return HoldQuota(entity, QuotaReason.WOULD_SHADOW_EXISTING, text)
     current, setpoint = quotas.get(entity), round(setpoint_per_s, RATE_DIGITS)

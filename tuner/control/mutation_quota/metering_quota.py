@@ -32,7 +32,7 @@ def decide_metering_quota(view: QuotaView, memory: MutationMemory, policy: Mutat
     if EVERY_PAIR in memory.externally_owned_until_ms or EVERY_PAIR in memory.unconfirmed:
         return None
     text = (
-        f"{EVERY_PAIR}: no quota → {UNLIMITED_PER_S:g}/s: limits no tenant, and lets Kafka count what each tenant does "
-        "(tuner.mutation_quota.measure)"
+        f"{EVERY_PAIR}: no quota → {UNLIMITED_PER_S:g}/s: this quota limits no tenant, but makes Kafka count the mutations of "
+        "each tenant (tuner.mutation_quota.measure)"
     )
     return SetQuota(EVERY_PAIR, None, UNLIMITED_PER_S, QuotaReason.METERING_ENABLED, text)

@@ -109,8 +109,8 @@ def _step_with_signal(
     decisions: list[QuotaDecision] = [*changes, report, *holds]
     if missing_signals:
         text = (
-            f"{', '.join(missing_signals)} of controller {signal.node} and the brokers: configured as an objective, but not "
-            "measured, so no quota is raised"
+            f"no quota is raised, because controller {signal.node} or the brokers do not report measures that "
+            f"tuner.mutation_quota.objective limits: {', '.join(missing_signals)}"
         )
         decisions.append(HoldQuota(None, QuotaReason.PRESSURE_NOT_MEASURED, text))
     # The count of partitions is unknown, but the pressure is measured: quotas may be cut, but not raised.

@@ -50,13 +50,16 @@ CYCLE_REASONS: Mapping[QuotaReason, ReasonText] = MappingProxyType(
             advice="end the pause with `rheostat resume`",
         ),
         QuotaReason.PARTITIONS_NEAR_LIMIT: ReasonText(
-            cause="the cluster is near its limit of partitions or replicas (section `limits` of the settings)",
+            cause=(
+                "the cluster is near its highest permitted number of partitions or replicas, which the section `limits` of the "
+                "settings file sets"
+            ),
             effect=(
                 "lowers the total rate below what the controller could handle, but not below the sum of the guaranteed rates"
             ),
             advice=(
-                "delete unused topics, or raise the limit; exempt the tenants that delete topics, because a mutation quota "
-                "limits deletions too"
+                "delete unused topics, or raise the number in `limits`; exempt the tenants that delete topics, because a mutation "
+                "quota limits deletions too"
             ),
         ),
         QuotaReason.GUARANTEES_CUT: ReasonText(
@@ -96,15 +99,15 @@ TOTAL_REASONS: Mapping[QuotaReason, ReasonText] = MappingProxyType(
         QuotaReason.AT_CAP: ReasonText(
             cause=(
                 "the total rate is at its cap; above the cap, tenants that use up their token buckets at the same moment "
-                "could keep the controller busy for longer than `burst_ms_max`"
+                "could keep the controller busy for longer than the setting `burst_ms_max` permits"
             ),
             effect=_KEEPS_TOTAL,
-            advice="raise `burst_ms_max` if the controller may be busy for longer",
+            advice="raise `tuner.mutation_quota.objective.burst_ms_max` if the controller may be busy for longer",
         ),
         QuotaReason.OVER_CAP: ReasonText(
             cause=(
                 "the total rate is above its cap: tenants that use up their token buckets at the same moment could keep the "
-                "controller busy for longer than `burst_ms_max`"
+                "controller busy for longer than the setting `burst_ms_max` permits"
             ),
             effect="lowers the total rate to the highest rate that `burst_ms_max` permits",
         ),
@@ -150,7 +153,7 @@ TOTAL_REASONS: Mapping[QuotaReason, ReasonText] = MappingProxyType(
 TENANT_REASONS: Mapping[QuotaReason, ReasonText] = MappingProxyType(
     {
         QuotaReason.FAIR_SHARE: ReasonText(
-            cause="the tenant needs more than its share of the total rate, which follows from its weight",
+            cause="the tenant needs more than its share of the total rate; the share follows from the tenant's weight",
             effect="sets the tenant's quota to its share",
             advice="nothing, or raise the tenant's `weight`",
         ),
@@ -184,9 +187,11 @@ TENANT_REASONS: Mapping[QuotaReason, ReasonText] = MappingProxyType(
             advice="if rheostat should manage the tenant, remove the quota with the tool that set it",
         ),
         QuotaReason.PRESERVED: ReasonText(
-            cause="the quota was set before rheostat managed quotas, and `existing_quotas` is `preserve`",
+            cause=(
+                "the quota was set before rheostat managed quotas, and `tuner.mutation_quota.existing_quotas` is `preserve`"
+            ),
             effect="leaves the quota alone",
-            advice="set `existing_quotas: adopt` if rheostat should manage the quota",
+            advice="set `tuner.mutation_quota.existing_quotas: adopt` if rheostat should manage the quota",
         ),
         QuotaReason.WOULD_SHADOW_EXISTING: ReasonText(
             cause=(
@@ -200,7 +205,7 @@ TENANT_REASONS: Mapping[QuotaReason, ReasonText] = MappingProxyType(
             ),
         ),
         QuotaReason.TOO_MANY_TENANTS: ReasonText(
-            cause="more tenants are active than `tenants_max` permits",
+            cause="more tenants are active than the setting `tuner.mutation_quota.tenants_max` permits",
             effect="sets no quota for the tenants above this number, so that the `<default>` quota limits them",
             advice="look for clients that use a new client-id for each connection",
         ),

@@ -37,7 +37,7 @@ def explain_setpoint(status: TenantStatus, setpoint_per_s: float, reason: QuotaR
     """Returns a sentence with the tenant, its old and new quota, its rate, the reason and the rule that applies."""
     current = "no quota" if status.current_per_s is None else f"{status.current_per_s:g}/s"
     rate = "backlogged" if status.state.backlogged else f"uses {status.state.rate_per_s:.2f}/s"
-    guarantee = "the quota is the minimum of every tenant"
+    guarantee = "the quota is the lowest quota that any tenant gets"
     if sharing.guarantees_cut:
         guarantee = "the guaranteed rates exceed the total, so all of them are reduced by the same factor"
     elif status.rule.rate_per_s_min is not None:

@@ -118,7 +118,10 @@ def _exclude_shadowing(
         if tenant.client_id is None:
             rebucketed = find_rebucketed_tenants(tenant.entity, quotas, pairs_of_user.get(tenant.user, ()))
         if rebucketed and status.unmanaged_reason is None:
-            text = f"{tenant.entity}: no quota is set, because it would move {rebucketed[0]} into the same bucket"
+            text = (
+                f"{tenant.entity}: no quota is set, because with this quota Kafka would also count the mutations of "
+                f"{rebucketed[0]} in the same token bucket"
+            )
             holds.append(HoldQuota(tenant.entity, QuotaReason.WOULD_SHADOW_EXISTING, text))
             status = replace(status, unmanaged_reason=QuotaReason.WOULD_SHADOW_EXISTING)
         if status.unmanaged_reason is None and (shadowed := find_shadowed_quota(tenant, foreign)) is not None:
@@ -130,7 +133,7 @@ def _exclude_shadowing(
         subject = f"{len(shadowing)} tenants, such as {tenant}" if len(shadowing) > 1 else str(tenant)
         text = (
             f"{subject}: no quota is set, because it would disable the existing quota of {shadowed}. Set "
-            "tuner.mutation_quota.default_entity to the kind of that quota, or to none"
+            "tuner.mutation_quota.default_entity to the kind of this quota, or to none"
         )
         holds.append(HoldQuota(None, QuotaReason.WOULD_SHADOW_EXISTING, text))
     return statuses, holds

@@ -24,8 +24,8 @@ CONCURRENCY_REASON_TEXTS: Mapping[ConcurrencyReason, ReasonText] = MappingProxyT
         ConcurrencyReason.INITIAL: ReasonText(
             cause="the side has just begun to copy",
             effect=(
-                "sets the initial number of partitions at a time, or the lowest number of the other sides if that number is "
-                "lower"
+                "sets the initial number of partitions at a time; if another side already has a lower number, sets the lowest "
+                "number of the other sides, because all sides load the same controller"
             ),
         ),
         ConcurrencyReason.LIMITS_CHANGED: ReasonText(
@@ -89,7 +89,7 @@ CONCURRENCY_REASON_TEXTS: Mapping[ConcurrencyReason, ReasonText] = MappingProxyT
             advice=_RAISE_CEILING,
         ),
         ConcurrencyReason.SLOTS_NOT_USED: ReasonText(
-            cause="fewer partitions are being copied through this side than the number permits",
+            cause="fewer partitions are being copied through this side than the present number permits",
             effect=_KEEPS,
         ),
         ConcurrencyReason.NO_PARTITION_WAITS: ReasonText(

@@ -115,10 +115,10 @@ def _remove_rates(live: LiveCluster, memory: Memory, brokers: frozenset[int]) ->
             continue
         before = memory.preexisting_rates.get(side)
         if before is None:
-            cause = "the move has ended, and the throttle was set for it"
+            cause = "the move has ended, and the throttle was set for this move"
             decisions.append(_restore(side, setting.bytes_per_s, restore_to=None, why=cause))
         elif setting.bytes_per_s != before and side in memory.owned:
-            cause = "the move has ended; this rate was set before it"
+            cause = f"the move has ended; {rate_text(before)} was set before the move"
             decisions.append(_restore(side, setting.bytes_per_s, restore_to=before, why=cause))
     return decisions
 
@@ -169,7 +169,7 @@ def _restore_rates(
         before = owned.before_bytes_per_s
         if setting.bytes_per_s == before:
             continue
-        earlier = "there was none before" if before is None else f"{rate_text(before)} was set before"
+        earlier = "no rate was set before" if before is None else f"{rate_text(before)} was set before"
         decisions.append(_restore(side, setting.bytes_per_s, restore_to=before, why=f"{why}; {earlier}"))
     return decisions
 

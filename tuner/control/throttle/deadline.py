@@ -61,11 +61,11 @@ class DeadlineMiss:
         due = f"is in {span_text(self.left_s)}" if self.left_s >= 0 else f"was {span_text(-self.left_s)} ago"
         remaining = size_text(load.remaining_bytes)
         if math.isinf(self.ends_s):
-            return f"{remaining} remain and never end at {rate}; finish_at {due}; {self._remedies()}"
-        forecast = "" if self.eta_ratio == 1.0 else " as the forecast loads and limits change the rate"
+            return f"{remaining} remain, and the move never ends at {rate}; finish_at {due}; {self._remedies()}"
+        forecast = "" if self.eta_ratio == 1.0 else ", with the rates that the forecast of loads and limits leads to"
         return (
-            f"{remaining} remain, at {rate}, so the move ends in {span_text(self.ends_s)}{forecast}; "
-            f"finish_at {due}: {span_text(self.late_s)} late; {self._remedies()}"
+            f"{remaining} remain; at {rate}, the move ends in {span_text(self.ends_s)}{forecast}; "
+            f"finish_at {due}, so the move ends {span_text(self.late_s)} late; {self._remedies()}"
         )
 
     def _remedies(self) -> str:
@@ -73,12 +73,14 @@ class DeadlineMiss:
         required = (
             "no rate ends the move in time" if rate is None else f"to end in time the move needs {rate_text(rate)}"
         )
-        later = "" if math.isinf(self.ends_s) else f", or set finish_at {span_text(self.late_s)} later or more"
+        later = "" if math.isinf(self.ends_s) else f", set finish_at at least {span_text(self.late_s)} later"
         if self.rate_bytes_per_s >= _AT_CEILING * self.ceiling_bytes_per_s:
             limit = f"the ceiling is {rate_text(self.ceiling_bytes_per_s)}: raise tuner.rate_bytes_per_s_max"
         else:
-            limit = "capacity and clients leave no more: raise the latency objective"
-        return f"{required}, {limit}{later}, or move fewer partitions"
+            limit = (
+                "the capacity of the brokers and the load of clients permit no higher rate: raise the latency objective"
+            )
+        return f"{required}; {limit}{later}, or move fewer partitions"
 
 
 def find_deadline_miss(
@@ -141,8 +143,8 @@ def explain_deadline_miss(
     ends_s = time_to_end_s(load, setpoint, eta_ratio)
     if ends_s - miss.left_s < _late_s_min(ends_s, eta_ratio):
         return None
-    end = "never ends" if math.isinf(miss.ends_s) else f"ends {span_text(miss.late_s)} after finish_at"
+    end = "never end" if math.isinf(miss.ends_s) else f"end {span_text(miss.late_s)} after finish_at"
     return (
-        f"too late for the deadline, because of the {side_name(miss.side)}, which {end}: the decision about that throttle "
-        "says what to change"
+        f"too late for the deadline, because the copies through the {side_name(miss.side)} {end}: the decision about that "
+        "throttle says what to change"
     )

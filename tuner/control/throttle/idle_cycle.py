@@ -144,7 +144,7 @@ def _hold_for_absent_broker(side: BrokerSide, owned: OwnedRate) -> Hold:
     return Hold(
         *side,
         Reason.BROKER_DOWN,
-        f"{side_name(side)}: rheostat's {rate_text(owned.setpoint_bytes_per_s)} may still be set, because broker "
+        f"{side_name(side)}: rheostat's rate of {rate_text(owned.setpoint_bytes_per_s)} may still be set, because broker "
         f"{side[0]} is down: the tuner restores the earlier rate when the broker is back",
     )
 

@@ -80,7 +80,9 @@ def decide_while_paused(pause: Pause, live: LiveCluster, memory: Memory) -> Sequ
     why = f"released by {pause.by}"
     readable = live.brokers - live.unreadable
     unreachable = [side_name(side) for side in sorted(memory.owned) if side[0] not in readable]
-    absent = f"; not restored yet, as their brokers cannot be reached: {', '.join(unreachable)}" if unreachable else ""
+    absent = (
+        f"; not restored yet, because the brokers cannot be reached: {', '.join(unreachable)}" if unreachable else ""
+    )
     text = f"{why}: every managed rate is restored to its earlier value, and nothing is changed until `rheostat resume`{absent}"
     return [*restore_all(live, memory, Reason.RELEASED, why), Hold(None, None, Reason.RELEASED, text)]
 
@@ -117,7 +119,7 @@ def decide_restore(
     if current == setpoint:
         return None
     head = f"{side_name(side)} {rate_text(current)} → {rate_text(setpoint)}"
-    text = f"{head}: the reason for the change is over, so the earlier rate is restored"
+    text = f"{head}: the temporary rate is no longer needed, so the tuner restores the earlier rate"
     return SetRate(*side, current, setpoint, Reason.RESTORED, text, setting.is_set_on_broker)
 
 

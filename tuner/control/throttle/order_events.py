@@ -36,7 +36,7 @@ def list_order_events(before: Orders, after: Orders, recorded_ms: int, now_ms: i
     by = after.by or "an operator"
     events = []
     if after.pause is not None and after.pause != before.pause:
-        what = "everything is released" if after.pause.released else "rheostat is paused"
+        what = "rheostat releases all managed settings" if after.pause.released else "rheostat is paused"
         events.append(OrderEvent(f"{what}, by order of {after.pause.by}"))
     elif before.pause is not None and after.pause is None:
         events.append(OrderEvent(f"rheostat resumes, by order of {by}: the pause of {before.pause.by} is over"))
@@ -66,7 +66,7 @@ def _trial_text(trial: QuotaTrial, before: QuotaTrial | None) -> str:
     is_end = before is not None and before.at_ms == trial.at_ms
     match trial.kind, is_end:
         case QuotaTrialKind.CALIBRATE, False:
-            text = "began to create and delete topics of its own to measure the controller"
+            text = "began to create and delete temporary topics, to measure the controller"
         case QuotaTrialKind.CALIBRATE, True:
             found = "no rate" if trial.total_per_s is None else f"a total of {trial.total_per_s:g} partitions/s"
             text = f"ended the measurement of the controller and found {found}"
@@ -74,12 +74,12 @@ def _trial_text(trial: QuotaTrial, before: QuotaTrial | None) -> str:
             text = "set an unlimited mutation quota for a while, so that Kafka counts the mutations of each tenant"
         case _:
             text = "removed the unlimited mutation quota again"
-    return f"{trial.by}, {text} (`rheostat quotas {trial.kind}`)"
+    return f"{trial.by} {text} (`rheostat quotas {trial.kind}`)"
 
 
 def _cleared_text(cleared: ClearedThrottles) -> str:
     names = join_names(cleared.settings, _CLEARED_NAMED_MAX)
-    return f"{cleared.by}, removed throttles that no move and no recovery used (`rheostat throttles clear`): {names}"
+    return f"{cleared.by} removed throttles that no move and no recovery used (`rheostat throttles clear`): {names}"
 
 
 def list_expired_orders(orders: Orders, recorded_ms: int, now_ms: int) -> list[OrderEvent]:

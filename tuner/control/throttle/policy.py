@@ -133,7 +133,7 @@ def _hold_for_quota_window(live: LiveCluster) -> Hold | None:
     brokers = join_names((f"broker {b}: {s} s" for b, s in sorted(live.quota_sample_s.items())), 5)
     text = (
         f"{QUOTA_SAMPLE_S} is not 1 ({brokers}), and the control law supports only 1: the tuner only raises the throttles of "
-        "stalled moves, as without tuner.objective. Set it to 1 in the brokers' files, and restart them"
+        "stalled moves, as without tuner.objective. Set it to 1 in server.properties of these brokers, and restart them"
     )
     return Hold(None, None, Reason.QUOTA_WINDOW_UNSUPPORTED, text)
 

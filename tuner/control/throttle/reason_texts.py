@@ -42,8 +42,9 @@ CYCLE_REASONS: Mapping[Reason, ReasonText] = MappingProxyType(
             ),
             effect="does not restore the removed settings, but sets new rates and lists for the moves that still run",
             advice=(
-                "while rheostat acts, run `kafka-reassign-partitions --verify` only with `--preserve-throttles`; if Strimzi's"
-                " Topic Operator removes the lists, the decision names the Strimzi setting that prevents this"
+                "while rheostat acts, run `kafka-reassign-partitions --verify` only with `--preserve-throttles`, because it "
+                "otherwise removes all rates; if Strimzi's Topic Operator removes the lists, the decision names the Strimzi "
+                "setting that prevents this"
             ),
         ),
         Reason.LATE_PREDECESSOR_WRITE: ReasonText(
@@ -51,7 +52,7 @@ CYCLE_REASONS: Mapping[Reason, ReasonText] = MappingProxyType(
                 "the previous tuner had sent a write, and this write took effect only after the present tuner had become "
                 "active"
             ),
-            effect="continues to manage the rate, and sets the right value",
+            effect="continues to manage the rate, and replaces the late value",
         ),
         Reason.EXTERNAL_CHANGE: ReasonText(
             cause="an operator or another tool changed a rate that the tuner managed",
@@ -96,8 +97,8 @@ CYCLE_REASONS: Mapping[Reason, ReasonText] = MappingProxyType(
                 "more replicas of one topic move than fit on the topic's throttled-replica list, whose length Kafka limits"
             ),
             effect=(
-                "lists as many replicas as fit; the steps of a plan wait until entries leave the list, but replicas that "
-                "another tool moves run without a throttle"
+                "lists as many replicas as fit; a step of a plan that does not fit waits until entries leave the list; replicas "
+                "that another tool moves and that do not fit are copied without a throttle"
             ),
             advice=(
                 "nothing if a plan of rheostat moves the partitions; if another tool moves them, move fewer partitions at a "
@@ -176,8 +177,8 @@ SIDE_REASONS: Mapping[Reason, ReasonText] = MappingProxyType(
         Reason.VETOED: ReasonText(
             cause="a check of `tuner.vetoes` vetoes, or has given no valid answer for a while",
             effect=(
-                "does not raise the rate, and stops a raise in progress; if the check has the effect `lower`, lowers the rate"
-                " to `lower_to_bytes_per_s`, and restores the earlier rate after the veto"
+                "does not raise the rate, and stops a raise in progress; if the setting `effect` of the check is `lower`, also "
+                "lowers the rate to the check's setting `lower_to_bytes_per_s`, and restores the earlier rate after the veto"
             ),
             advice="see the check and its answer in the decision; an operator's override has precedence over the check",
         ),
@@ -190,7 +191,10 @@ SIDE_REASONS: Mapping[Reason, ReasonText] = MappingProxyType(
         ),
         Reason.RESTORED: ReasonText(
             cause="a temporary rate is no longer needed: an order or a veto has ended, or replicas are back in sync",
-            effect="restores the earlier rate, or sets the lowest rate at which the move ends if that rate is higher",
+            effect=(
+                "restores the earlier rate; if the move would not end at the earlier rate, sets the lowest rate at which the "
+                "move ends"
+            ),
         ),
         Reason.AT_CEILING: ReasonText(
             cause="the rate is at the ceiling, or it is above the ceiling because an operator lowered the ceiling",
@@ -235,7 +239,10 @@ SIDE_REASONS: Mapping[Reason, ReasonText] = MappingProxyType(
                 "there is an objective, and the replicas that catch up through this throttle belong to partitions with exactly "
                 "`min.insync.replicas` replicas in sync"
             ),
-            effect="adjusts the rate every second, but keeps it above half of what the link and the ceiling allow",
+            effect=(
+                "adjusts the rate every second, but keeps it at or above half of the speed of the network link, or half of the "
+                "ceiling if the ceiling is lower"
+            ),
         ),
         Reason.NOT_THROTTLED: ReasonText(
             cause="this throttle is not set, so the ceiling does not limit the move on this side",
@@ -345,14 +352,17 @@ SIDE_REASONS: Mapping[Reason, ReasonText] = MappingProxyType(
         ),
         Reason.NO_HEADROOM: ReasonText(
             cause=(
-                "clients leave less bandwidth than steady-state replication needs, or their latency leaves no more room for "
-                "replication"
+                "clients leave less bandwidth than steady-state replication needs, or the latency of the clients permits no "
+                "higher rate"
             ),
             effect="sets the minimum rate",
             advice="see ThrottleWithoutHeadroom in the runbook",
         ),
         Reason.DEADLINE_NOT_MET: ReasonText(
-            cause="even at the highest rate that clients and the ceiling allow, the move will end after `finish_at`",
+            cause=(
+                "even at the highest rate that clients and the ceiling allow, the move will end after the deadline "
+                "(`tuner.objective.finish_at`)"
+            ),
             effect="adjusts the rate every second as usual, and says how late the move will end and what you can change",
             advice="raise the ceiling or the latency objective, or accept a later end",
         ),

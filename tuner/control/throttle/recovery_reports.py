@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from streaming.shared.contract import Side
 from streaming.shared.move_order import IsrStanding
 from streaming.shared.short_lists import join_names
-from streaming.shared.units import rate_text, size_text
+from streaming.shared.units import count_text, rate_text, size_text
 from tuner.control.throttle.decision import Hold, Reason
 from tuner.control.throttle.recovery import lacking_bytes_by_broker, select_throttled, sides_of, standing_of
 from tuner.control.throttle.state import Memory
@@ -32,7 +32,7 @@ def _report_stuck(live: LiveCluster) -> list[Hold]:
         return []
     text = (
         f"replicas on {formatting.brokers(sorted(live.stuck_recoveries), _NAMES_MAX)} are out of sync and have received nothing "
-        "for ten minutes: they run without a throttle now. Look for a failed disk or a dead fetcher thread in the broker's "
+        "for ten minutes: no throttle limits them any more. Look for a failed disk or a dead fetcher thread in the broker's "
         "log, and restart the broker"
     )
     return [Hold(None, None, Reason.RECOVERY_STUCK, text)]
@@ -49,9 +49,9 @@ def _report_recovering(
         return [Hold(None, None, Reason.RECOVERY_THROTTLED, head)]
     text = f"{head}. tuner.recovery is watch, so the tuner writes nothing for them"
     if throttled:
-        text = f"{text}; with act it would {_describe_actions(throttled, limits)}"
+        text = f"{text}; with tuner.recovery: act it would {_describe_actions(throttled, limits)}"
         if not limits.closed_loop:
-            text += " (not with tuner.objective: off)"
+            text += ", but only with a latency objective (now tuner.objective is off)"
     return [Hold(None, None, Reason.RECOVERY_WATCHED, text)]
 
 
@@ -82,18 +82,18 @@ def _describe_classes(live: LiveCluster, throttled: list[PartitionMove], memory:
     others = len(live.recoveries) - below - len(throttled) - unmeasured
     at_minimum = sum(standing_of(recovery, live.min_in_sync) is IsrStanding.AT for recovery in throttled)
     parts = [
-        f"{len(throttled)} partitions may wait" + (f", {at_minimum} of them with a raised rate" if at_minimum else ""),
-        f"{unmeasured} run without a throttle, because they have had no fresh signals for a minute: check that the agents of their "
-        "brokers, the collector and the stream run",
-        f"{others} run without a throttle: they are the most urgent of their broker, have little left to copy, or are on "
-        "brokers with a rate "
-        "that the tuner must not change",
-        f"{below} are below min.insync.replicas, and run without a throttle",
+        f"{count_text(len(throttled), 'partition')} can be throttled"
+        + (f", {at_minimum} of them at a higher rate, because they are at min.insync.replicas" if at_minimum else ""),
+        f"{unmeasured} catch up without a throttle, because they have had no fresh signals for a minute: check that the agents of "
+        "their brokers, the collector and the stream run",
+        f"{others} catch up without a throttle: they are the most urgent partitions of their broker, have little left to copy, or "
+        "are on brokers with a rate that the tuner must not change",
+        f"{below} are below min.insync.replicas, and catch up without a throttle",
     ]
     counts: tuple[int, ...] = (len(throttled), unmeasured, others, below)
     if live.recoveries_left_out:
         parts.append(
-            f"{live.recoveries_left_out} more recover without a throttle, because the tuner cannot follow so many"
+            f"{live.recoveries_left_out} more catch up without a throttle, because the tuner cannot observe so many"
         )
         counts = (*counts, live.recoveries_left_out)
     return "; ".join(part for part, count in zip(parts, counts, strict=True) if count)
@@ -106,8 +106,8 @@ def _describe_actions(throttled: list[PartitionMove], limits: ThrottleLimits) ->
     }
     topics = len({recovery.topic for recovery in throttled})
     return (
-        f"put them on the throttled-replica lists of {topics} {'topic' if topics == 1 else 'topics'}, and begin at "
-        f"{rate_text(limits.rate_bytes_per_s_min)} on "
+        f"put the replicas of {count_text(len(throttled), 'partition')} on the throttled-replica lists of "
+        f"{count_text(topics, 'topic')}, and begin at {rate_text(limits.rate_bytes_per_s_min)} on "
         f"the leader side of {formatting.brokers(sorted(sides['leader']))} and the follower side of "
         f"{formatting.brokers(sorted(sides['follower']))}"
     )

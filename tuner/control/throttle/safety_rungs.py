@@ -212,7 +212,7 @@ def _hold_if_destinations_down(case: SideCase) -> Decision | None:
     names = formatting.brokers(sorted(destinations))
     return case.hold(
         Reason.BROKER_DOWN,
-        f"nothing is copied onto {names}, because this destination is down: bring it back, or cancel its moves",
+        f"nothing is copied, because all destinations are down ({names}): bring them back, or cancel their moves",
     )
 
 
@@ -222,7 +222,7 @@ def _hold_if_destinations_unmeasured(case: SideCase) -> Decision | None:
         return None
     destination = (min(case.view.destinations_through(case.side)), Side.FOLLOWER)
     return case.hold_if_unmeasured(destination) or case.hold(
-        Reason.SIGNALS_MISSING, "no destination of its moves is measured"
+        Reason.SIGNALS_MISSING, "no destination of the moves through this throttle is measured"
     )
 
 

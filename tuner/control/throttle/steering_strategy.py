@@ -44,7 +44,7 @@ def _explain(
     if case.side in case.view.sides_at_min_isr and not inputs_stale:
         return Reason.RECOVERY_AT_MIN_ISR, (
             "partitions with exactly min.insync.replicas replicas in sync recover through this throttle, so it gets at "
-            "least half of what the link and the ceiling allow, even if clients then wait longer"
+            "least half of the speed of the network link (or of the ceiling, if that is lower), even if clients then wait longer"
         )
     # No throttle causes the stall, so a higher rate would not help. The operator must look for the cause.
     if (bottleneck := _explain_stall(throttled, bottlenecks)) is not None:
@@ -52,8 +52,8 @@ def _explain(
     # Without the broker's network bytes the headroom of clients is unknown, so the current rate is not raised.
     if inputs_stale:
         return Reason.LOAD_NOT_MEASURED, (
-            f"the client traffic of broker {case.side[0]} is not measured (network and reassignment bytes), so the rate "
-            "is not raised; docs/how-to/metrics-overview.md lists the metrics that a collector has to report"
+            f"the client traffic of broker {case.side[0]} is unknown, because its network bytes or its reassignment bytes are not "
+            "measured, so the rate is not raised; docs/how-to/metrics-overview.md lists the metrics that a collector has to report"
         )
     late_text = None
     if deadline_miss is not None and setpoint is not None:
@@ -64,10 +64,9 @@ def _explain(
     # Clients have priority, but the move continues at the minimum rate.
     if setpoint is not None and setpoint.no_headroom:
         return Reason.NO_HEADROOM, (
-            f"clients (or objective.share_max) leave less than the {steady_state} that steady-state replication needs, so the rate "
-            f"is at its minimum, {rate_text(setpoint.bytes_per_s)}; if clients wait just as long without the move, raise "
-            "the objective; "
-            "otherwise move fewer partitions at a time, or move them when clients send less"
+            f"clients (or tuner.objective.share_max) leave less than the {steady_state} that steady-state replication needs, so "
+            f"the rate is at its minimum, {rate_text(setpoint.bytes_per_s)}; if clients wait just as long without the move, "
+            "raise the objective; otherwise move fewer partitions at a time, or move them when clients send less"
             + (f"; {late_text}" if late_text else "")
         )
     # All available bandwidth is too little for the deadline: the operator decides what to change.

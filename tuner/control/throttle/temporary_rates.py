@@ -67,7 +67,7 @@ def _explain_warm_up(case: SideCase, setting: RateSetting, setpoint: int, start:
         target = "the earlier rate"
     if current < setpoint:
         head = f"{side_name(case.side)} {rate_text(current)} → {rate_text(setpoint)}"
-        return f"{head}: {target}; an earlier warm-up to this rate was interrupted"
+        return f"{head}: {target}, because a warm-up to this rate was interrupted before"
     head = f"{side_name(case.side)} {rate_text(start)} → {rate_text(setpoint)}"
     return f"{head}: {target}, while the quota window fills: {_WARMUP_CAUSE}"
 

@@ -147,7 +147,7 @@ def test_release_names_unreachable_brokers_and_restores_them_later() -> None:
     rig.throttles.brokers.discard(3)
     decisions = rig.loop.cycle()
     assert decisions[-1].text.endswith(
-        "not restored yet, as their brokers cannot be reached: broker 3 follower throttle"
+        "not restored yet, because the brokers cannot be reached: broker 3 follower throttle"
     )
     assert set(rig.loop.memory.owned) == {TARGET}
     rig.throttles.brokers.add(3)
@@ -524,4 +524,4 @@ def test_order_is_recorded_again_after_a_journal_failure() -> None:
     assert texts(rig) == []
     rig.journal.refusing = False
     rig.cycle()
-    assert texts(rig) == ["everything is released, by order of kim@desk"]
+    assert texts(rig) == ["rheostat releases all managed settings, by order of kim@desk"]

@@ -280,13 +280,13 @@ def test_page_with_several_moves_shows_the_end_of_each(rig: Rig) -> None:
             "decision",
             "hold_quota",
             "preserved",
-            "the quota was set before rheostat managed quotas, and `existing_quotas` is `preserve`",
+            "the quota was set before rheostat managed quotas, and `tuner.mutation_quota.existing_quotas` is `preserve`",
         ),
         (
             "quotas",
             "set_quota",
             "fair_share",
-            "the tenant needs more than its share of the total rate, which follows from its weight",
+            "the tenant needs more than its share of the total rate; the share follows from the tenant's weight",
         ),
         (
             "decision",

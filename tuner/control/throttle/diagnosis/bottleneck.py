@@ -66,7 +66,7 @@ def find_bottleneck(
     busy = {broker for broker, ratio in idle_ratios.items() if ratio < BUSY_IDLE_RATIO}
     if progressing and len(progressing) == len(sources):
         source = progressing[0]
-        evidence = f"broker {source} feeds {_names(sources[source].progressing)} at the expected rate"
+        evidence = f"broker {source} copies to {_names(sources[source].progressing)} at the expected rate"
         silent_s = _silent_s(steps)
         if silent_s >= SILENT_S_MIN:
             return _dead_replicas(destination, f"no bytes have arrived for {silent_s:.0f} s, while {evidence}")
@@ -106,8 +106,9 @@ def _dead_replicas(broker: int, evidence: str) -> Bottleneck:
     return Bottleneck(
         Reason.STALLED_REPLICA_DEAD,
         broker,
-        f"the replicas on broker {broker} are likely dead, although it is registered: {evidence}; check its log directories, and "
-        "its log for partitions whose fetching has failed; restart it, or cancel its moves",
+        f"the replicas on broker {broker} are likely dead, although the broker is registered: {evidence}; check the log "
+        f"directories of broker {broker}, and look in its log for partitions whose fetching has failed; restart this broker, or "
+        "cancel its moves",
     )
 
 
@@ -115,7 +116,7 @@ def _slow_destination(broker: int, evidence: str) -> Bottleneck:
     return Bottleneck(
         Reason.STALLED_DESTINATION_BOUND,
         broker,
-        f"the likely cause is broker {broker}, the destination: {evidence}; check its disks and its network",
+        f"the likely cause is broker {broker}, the destination: {evidence}; check the disks and the network of broker {broker}",
     )
 
 
@@ -123,6 +124,6 @@ def _slow_source(broker: int, evidence: str) -> Bottleneck:
     return Bottleneck(
         Reason.STALLED_SOURCE_BOUND,
         broker,
-        f"the likely cause is broker {broker}, the source: {evidence}; check its disks (it reads old data from disk) and its "
-        "network",
+        f"the likely cause is broker {broker}, the source: {evidence}; check the disks of broker {broker} (it reads old data from "
+        "disk) and its network",
     )

@@ -44,8 +44,8 @@ def find_contradictions(
         move, broker_signal = moves.get(side), brokers.get(side[0])
         if move is not None and move.moving_partitions == 0:
             contradictions[side] = (
-                "the controller lists moves here, but the signals count none: a new move appears in the signals within "
-                "half a minute; otherwise the collector observes another cluster"
+                "the controller lists moves through this throttle, but the signals count none: a new move appears in the "
+                "signals within half a minute; if it does not appear, the collector observes another cluster"
             )
         elif broker_signal is not None and (excess := _explain_excess(side[1], broker_signal, limits)) is not None:
             contradictions[side] = excess
@@ -70,7 +70,7 @@ def _explain_excess(side: Side, signal: BrokerSignal, limits: ThrottleLimits) ->
             return None
     return (
         f"{rate_text(part)} of replication are measured on broker {signal.broker}, but only {rate_text(whole)} of network traffic: "
-        "one of the two is wrong, so the clients' rate is unknown"
+        "one of the two measurements is wrong, so the clients' rate is unknown"
     )
 
 

@@ -125,7 +125,7 @@ def remove_unneeded_pairs(
     memory: Memory,
     required: Mapping[str, RequiredReplicas],
     reason: Reason = Reason.IN_SYNC,
-    why: str = "they are in sync, no longer move, or run without a throttle from now on",
+    why: str = "the replicas are in sync, no longer move, or are copied without a throttle from now on",
     *,
     below_minimum: Collection[TopicPartition] = (),
     cache: CycleCache | None = None,
@@ -226,13 +226,13 @@ def _start_rate(
             rate = plan_fill(rate, limits.warmup_start_bytes_per_s)[0].rate_bytes_per_s
     elif side in cleared_rates:
         cleared = round(min(cleared_rates[side], limits.rate_bytes_per_s_max))
-        rate, why = cleared, "its rate until another tool removed it"
+        rate, why = cleared, "another tool removed this rate, so the tuner sets it again"
         # Producers may write more by now. A cleared rate that does not even carry the fewest copies is not set again.
         draining = draining_rate_bytes_per_s(side, view, copies)
         if cleared < draining:
             rate, why = (
                 draining,
-                f"another tool removed its rate of {rate_text(cleared)}, at which the move would no longer end",
+                f"another tool removed the rate of {rate_text(cleared)}, at which the move would no longer end",
             )
     elif not view.limits.closed_loop:
         ceiling = round(limits.rate_bytes_per_s_max)
@@ -243,8 +243,8 @@ def _start_rate(
             why += f"; the rate rises to {rate_text(ceiling)} while its quota window fills"
     else:
         rate = start_rate_bytes_per_s(side, view, copies)
-        what = "replicas that recover copy" if side in view.recovery_sides else "a move without a throttle copies"
-        why = f"{what} through it; closed-loop control continues from this rate"
+        what = "replicas that catch up copy" if side in view.recovery_sides else "a move without a throttle copies"
+        why = f"{what} through this throttle; the control law adjusts the rate from now on"
     reason = Reason.RECOVERY_FOUND if side in view.recovery_sides else Reason.MOVE_FOUND
     text = f"{side_name(side)}: {rate_text(rate)}, where no rate was set: {why}"
     return StartRate(*side, rate, reason, text)
@@ -314,9 +314,9 @@ def _add_pairs(topic: str, fitting: Mapping[Side, tuple[Pair, ...]], *, recover:
     leader, follower = fitting[Side.LEADER], fitting[Side.FOLLOWER]
     partitions = len({partition for partition, _ in (*leader, *follower)})
     text = (
-        f"topic {topic}: {partitions} of its partitions {'recover' if recover else 'move'} and are not on its "
-        "throttled-replica lists: "
-        f"{len(leader)} entries on the leader side, {len(follower)} on the follower side"
+        f"topic {topic}: {partitions} of its partitions {'recover' if recover else 'move'}, so the tuner adds "
+        f"{len(leader)} entries to the topic's leader throttled-replica list and {len(follower)} to its follower "
+        "throttled-replica list"
     )
     return AddPairs(topic, leader, follower, Reason.RECOVERY_FOUND if recover else Reason.MOVE_FOUND, text)
 
@@ -344,7 +344,7 @@ def _report_full_lists(topics: Sequence[str]) -> list[Hold]:
         return []
     text = (
         f"topic {join_names(topics, 3)}: more replicas move than fit on one throttled-replica list ({LIST_CHARS_MAX} characters), "
-        "so the other replicas run without a throttle until moves end: move fewer partitions at a time"
+        "so the other replicas are copied without a throttle until moves end: move fewer partitions at a time"
     )
     return [Hold(None, None, Reason.LIST_FULL, text)]
 

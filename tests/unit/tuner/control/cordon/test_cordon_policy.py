@@ -170,7 +170,9 @@ def test_write_without_an_answer_does_not_claim_an_entry_of_another_tool() -> No
 
 def test_entry_that_another_tool_has_removed_is_no_longer_rheostats() -> None:
     step = decided(replace(ALL, entries=("/b",)), OURS, plan())
-    assert only(step).text == "broker 3: cordoned for plan p; another tool has lifted a part of this cordon"
+    assert (
+        only(step).text == "broker 3: cordoned for plan p; another tool has lifted the cordon of some log directories"
+    )
     assert step.memory.owned == {3: replace(OURS, directories=("/b",))}
     again = decide_cordons(CordonView(11, {3: ALL}, (ended(PlanEnding.CANCELLED),), Orders()), step.memory)
     lift = only(again)

@@ -79,7 +79,7 @@ def test_group_is_a_tenth_of_the_partitions_that_prefer_the_broker() -> None:
     assert isinstance(decision, ElectLeaders)
     assert (decision.broker, decision.partitions, decision.reason) == (BROKER, WAITING[:10], LeadershipReason.CAUGHT_UP)
     assert decision.text == (
-        "broker 3 has caught up, and its produce latency is 20% of the limit: it gets the leadership of 10 of 40 partitions"
+        "broker 3 has caught up, and its produce latency is 20% of the objective: it gets the leadership of 10 of 40 partitions"
     )
 
 

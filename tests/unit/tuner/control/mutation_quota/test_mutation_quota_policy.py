@@ -719,7 +719,7 @@ def test_default_that_shadows_external_quota_is_withdrawn(adopts: bool) -> None:
         held = [
             d.text for d in made.decisions if isinstance(d, HoldQuota) and d.reason is QuotaReason.WOULD_SHADOW_EXISTING
         ]
-        assert "such as that of client-id 'nightly'" in held[0]
+        assert "such as the quota of client-id 'nightly'" in held[0]
         assert QuotaEntity(DEFAULT) not in rig.quotas
 
 

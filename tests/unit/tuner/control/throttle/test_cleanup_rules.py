@@ -97,7 +97,7 @@ def test_cleanup_texts() -> None:
     clear, source, _ = cleanup_after_moves(idle(), AFTER, LIMITS)
     assert clear.text == "topic orders: its move has ended, so its throttled-replica lists are removed"
     assert source.text == (
-        "broker 1 leader throttle 21.0 MB/s removed: the move has ended, and the throttle was set for it"
+        "broker 1 leader throttle 21.0 MB/s removed: the move has ended, and the throttle was set for this move"
     )
     assert {clear.reason, source.reason} == {Reason.MOVE_ENDED}
 
@@ -156,7 +156,7 @@ def test_restore_without_an_earlier_rate_removes_it() -> None:
     (decision,) = cleanup_after_moves(idle(lists=STANDING["*"]), memory, LIMITS)
     assert isinstance(decision, RestoreRate)
     assert decision.value_bytes_per_s is None
-    assert decision.text.endswith("removed: the move has ended; there was none before")
+    assert decision.text.endswith("removed: the move has ended; no rate was set before")
 
 
 @pytest.mark.parametrize("away", [{"brokers": (2, 3)}, {"unreadable": (1,)}])
@@ -174,7 +174,7 @@ def test_cleanup_restores_a_changed_preexisting_rate() -> None:
     (_, source, _) = cleanup_after_moves(idle(), memory, LIMITS)
     assert isinstance(source, RestoreRate)
     assert (source.current_bytes_per_s, source.value_bytes_per_s) == (21 * MB, 4_500_000)
-    assert source.text.endswith("→ 4.50 MB/s: the move has ended; this rate was set before it")
+    assert source.text.endswith("→ 4.50 MB/s: the move has ended; 4.50 MB/s was set before the move")
 
 
 def test_cleanup_keeps_a_preexisting_rate_that_others_changed() -> None:

@@ -53,7 +53,7 @@ def test_deadline_miss_follows_the_forecast(ratio: float, left_s: float, is_late
     assert (miss is not None) is is_late
     if miss is not None:
         assert miss.ends_s == ratio * 100.0
-        assert "as the forecast loads and limits change the rate" in str(miss)
+        assert "with the rates that the forecast of loads and limits leads to" in str(miss)
 
 
 def test_deadline_miss_without_a_deadline_is_none() -> None:
@@ -63,9 +63,10 @@ def test_deadline_miss_without_a_deadline_is_none() -> None:
 def test_deadline_miss_text_has_all_numbers() -> None:
     """600 MB in 40 s and 6 MB/s beside them are 21 MB/s; 12 are far below the ceiling of 50, so it is clients who hold it."""
     assert str(one(40)) == (
-        "600 MB remain, at 12.0 MB/s, of which steady-state replication takes 6.00 MB/s, so the move ends in 100 s; "
-        "finish_at is in 40 s: 60 s late; to end in time the move needs 21.0 MB/s, capacity and clients leave no more: "
-        "raise the latency objective, or set finish_at 60 s later or more, or move fewer partitions"
+        "600 MB remain; at 12.0 MB/s, of which steady-state replication takes 6.00 MB/s, the move ends in 100 s; "
+        "finish_at is in 40 s, so the move ends 60 s late; to end in time the move needs 21.0 MB/s; the capacity of the brokers "
+        "and the load of clients permit no higher rate: raise the latency objective, set finish_at at least 60 s later, or move "
+        "fewer partitions"
     )
 
 
@@ -73,14 +74,14 @@ def test_deadline_miss_at_the_ceiling_names_the_ceiling() -> None:
     """2 GB at 46 MB/s take 50 s; 25 s would take 86 MB/s."""
     found = str(one(25, Setpoint(46 * MB), SideLoad(2000 * MB, 6 * MB)))
     assert (
-        "to end in time the move needs 86.0 MB/s, the ceiling is 50.0 MB/s: raise tuner.rate_bytes_per_s_max, or set"
+        "to end in time the move needs 86.0 MB/s; the ceiling is 50.0 MB/s: raise tuner.rate_bytes_per_s_max, set finish_at"
         in found
     )
 
 
 def test_deadline_miss_after_the_deadline_names_no_rate() -> None:
     found = str(one(-20))
-    assert "finish_at was 20 s ago: 2 min late; no rate ends the move in time" in found
+    assert "finish_at was 20 s ago, so the move ends 2 min late; no rate ends the move in time" in found
 
 
 @pytest.mark.parametrize("meant", [6 * MB, 6 * MB + 1])
@@ -88,7 +89,7 @@ def test_deadline_miss_that_never_ends_names_no_end(meant: float) -> None:
     found = one(3600, Setpoint(meant))
     assert found is not None
     assert str(found).startswith(
-        "600 MB remain and never end at 6.00 MB/s, of which steady-state replication takes 6.00 MB/s; finish_at is in 1 h; "
+        "600 MB remain, and the move never ends at 6.00 MB/s, of which steady-state replication takes 6.00 MB/s; finish_at is in 1 h; "
     )
     assert "finish_at" not in str(found).split(";")[2]
     assert time_to_end_s(LOAD, Setpoint(meant)) == float("inf")
@@ -101,8 +102,8 @@ def test_deadline_explanation_of_other_sides_names_the_slowest() -> None:
     assert found is not None
     assert (found.side, found.late_s) == (SOURCE, 70.0)
     assert explain_deadline_miss(found, TARGET, loads[TARGET], courses[TARGET]) == (
-        "too late for the deadline, because of the broker 1 leader throttle, which ends 70 s after finish_at: the decision "
-        "about that throttle says what to change"
+        "too late for the deadline, because the copies through the broker 1 leader throttle end 70 s after finish_at: the "
+        "decision about that throttle says what to change"
     )
     in_time = replace(found, left_s=40.0)
     assert explain_deadline_miss(in_time, TARGET, loads[TARGET], courses[TARGET]) is None
@@ -137,7 +138,7 @@ def test_deadline_not_met_is_the_reason_of_the_slowest_side() -> None:
     found = decided(60)
     assert (found[SOURCE].reason, found[TARGET].reason) == (Reason.DEADLINE_NOT_MET, Reason.FOLLOWS_CLIENTS)
     assert found[SOURCE].text.startswith(
-        "broker 1 leader throttle: too late for the deadline: 600 MB remain, at 12.0 MB/s, of which steady-state replication takes 6.00 MB/s, so the move ends in 100 s; finish_at is in 60 s: 40 s late; "
+        "broker 1 leader throttle: too late for the deadline: 600 MB remain; at 12.0 MB/s, of which steady-state replication takes 6.00 MB/s, the move ends in 100 s; finish_at is in 60 s, so the move ends 40 s late; "
     )
     assert found[SOURCE].current_bytes_per_s == 12_000_000, "the law goes on"
 

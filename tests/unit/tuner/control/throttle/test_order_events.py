@@ -30,7 +30,7 @@ def texts(before: Orders, after: Orders) -> list[str]:
 @pytest.mark.parametrize(
     ("kind", "begin", "end"),
     [
-        (CALIBRATE, "began to create and delete topics of its own", "found a total of 36 partitions/s"),
+        (CALIBRATE, "began to create and delete temporary topics", "found a total of 36 partitions/s"),
         (MEASURE, "set an unlimited mutation quota for a while", "removed the unlimited mutation quota again"),
     ],
 )

@@ -156,7 +156,10 @@ def test_watch_report_says_what_act_would_do() -> None:
     text = decisions[0].text
     assert "broker 3: 2 partitions" in text
     assert "1 are below min.insync.replicas" in text
-    assert "with act it would put them on the throttled-replica lists of 1 topic, and begin at 1.00 MB/s" in text
+    promise = (
+        "with tuner.recovery: act it would put the replicas of 1 partition on the throttled-replica lists of 1 topic"
+    )
+    assert f"{promise}, and begin at 1.00 MB/s" in text
 
 
 def test_steered_recovery_side_follows_clients() -> None:
@@ -304,7 +307,7 @@ def test_recovery_without_signals_is_let_go_after_a_minute() -> None:
     memory, decisions = decide(later, memory, ACT, STALL)
     (removal,) = [d for d in decisions if isinstance(d, RemovePairs)]
     assert removal.pairs == LISTED["orders"]
-    assert "1 run without a throttle, because they have had no fresh signals for a minute" in decisions[0].text
+    assert "1 catch up without a throttle, because they have had no fresh signals for a minute" in decisions[0].text
     # It is not listed again until it is measured.
     bare = replace(later, live=replace(cluster, lists={}), now_ms=NOW_MS + 120_000)
     memory, decisions = decide(bare, replace(memory, listed={}), ACT, STALL)

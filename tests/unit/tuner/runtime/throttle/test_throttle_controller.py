@@ -515,7 +515,7 @@ def test_missing_broker_is_reported_and_not_awaited() -> None:
     for _ in range(4 + 2 * FULL_SCAN_EVERY):
         decisions = rig.loop.cycle()
     assert [d.text for d in decisions] == [
-        "broker 3 follower throttle: rheostat's 50.0 MB/s may still be set, because broker 3 is down: the tuner restores the earlier "
+        "broker 3 follower throttle: rheostat's rate of 50.0 MB/s may still be set, because broker 3 is down: the tuner restores the earlier "
         "rate when the broker is back"
     ]
     assert sum(rig.live.looks[-2 * FULL_SCAN_EVERY :]) == 2, "everything is looked at as seldom as ever"

@@ -46,7 +46,7 @@ def found(
 def test_source_feeding_another_destination_is_not_the_bottleneck() -> None:
     assert find_bottleneck(9, {1: SourceProgress(progressing=(4,), stalled=(9,))}, TRICKLE, {}) == Bottleneck(
         Reason.STALLED_DESTINATION_BOUND, 9,
-        "the likely cause is broker 9, the destination: broker 1 feeds broker 4 at the expected rate; check its disks and its network",
+        "the likely cause is broker 9, the destination: broker 1 copies to broker 4 at the expected rate; check the disks and the network of broker 9",
     )  # fmt: skip
 
 
@@ -54,9 +54,10 @@ def test_destination_without_any_byte_has_dead_replicas() -> None:
     """Registered, six steps of 5 s without a byte."""
     assert find_bottleneck(9, {1: SourceProgress(progressing=(4, 5), stalled=(9,))}, NOTHING, {}) == Bottleneck(
         Reason.STALLED_REPLICA_DEAD, 9,
-        "the replicas on broker 9 are likely dead, although it is registered: no bytes have arrived for 30 s, while broker 1 feeds "
-        "brokers 4, 5 at the expected rate; check its log directories, and its log for partitions whose fetching has failed; "
-        "restart it, or cancel its moves",
+        "the replicas on broker 9 are likely dead, although the broker is registered: no bytes have arrived for 30 s, while broker 1 "
+        "copies to brokers 4, 5 at the expected rate; check the log directories of broker 9, and look in its log for partitions "
+        "whose fetching has failed; "
+        "restart this broker, or cancel its moves",
     )  # fmt: skip
 
 
@@ -72,7 +73,7 @@ def test_twenty_silent_seconds_exceed_the_quota_pause(silent: int, reason: Reaso
 def test_source_with_only_stalled_destinations_is_the_bottleneck() -> None:
     assert find_bottleneck(9, {1: SourceProgress(stalled=(4, 9))}, TRICKLE, {}) == Bottleneck(
         Reason.STALLED_SOURCE_BOUND, 1,
-        "the likely cause is broker 1, the source: its copies to broker 4 have stalled as well; check its disks (it reads old data from disk) and its network",
+        "the likely cause is broker 1, the source: its copies to broker 4 have stalled as well; check the disks of broker 1 (it reads old data from disk) and its network",
     )  # fmt: skip
     # So is one of two sources, if the other one still feeds a destination.
     assert found({1: SourceProgress(stalled=(4, 9)), 2: SourceProgress(progressing=(5,), stalled=(9,))}) == (
@@ -155,7 +156,7 @@ def test_source_bound_stall_is_reported_on_source_and_destinations() -> None:
     assert reasons(found) == dict.fromkeys([SOURCE, TARGET, (4, F)], Reason.STALLED_SOURCE_BOUND)
     assert found[TARGET].text.startswith(
         "broker 3 follower throttle: the move onto broker 3 has stalled, but not because of the throttle (20.0 MB/s, only 2.00 MB/s of "
-        "it is used): the likely cause is broker 1, the source: its copies to broker 4 have stalled as well; check its disks"
+        "it is used): the likely cause is broker 1, the source: its copies to broker 4 have stalled as well; check the disks of broker 1"
     )
 
 
@@ -165,7 +166,7 @@ def test_destination_bound_stall_is_reported_on_that_destination() -> None:
         SOURCE: Reason.STALLED_DESTINATION_BOUND, TARGET: Reason.STALLED_DESTINATION_BOUND, (4, F): Reason.PROGRESSING,
     }  # fmt: skip
     assert (
-        "the likely cause is broker 3, the destination: broker 1 feeds broker 4 at the expected rate"
+        "the likely cause is broker 3, the destination: broker 1 copies to broker 4 at the expected rate"
         in found[SOURCE].text
     )
 
@@ -212,7 +213,7 @@ def test_unregistered_destination_is_named_on_its_source() -> None:
     texts = {(d.broker, d.side): (d.reason, d.text) for d in decisions}
     assert texts[SOURCE] == (
         Reason.BROKER_DOWN,
-        "broker 1 leader throttle: nothing is copied onto broker 3, because this destination is down: bring it back, or "
-        "cancel its moves",
+        "broker 1 leader throttle: nothing is copied, because all destinations are down (broker 3): bring them back, or "
+        "cancel their moves",
     )
     assert texts[TARGET][0] is Reason.BROKER_DOWN

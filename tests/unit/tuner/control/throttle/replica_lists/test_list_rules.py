@@ -159,11 +159,11 @@ def test_cleared_rate_is_set_again_if_it_still_drains(stood: float, starts_at: i
     assert found[SOURCE].value_bytes_per_s == starts_at
     if starts_at == 12_600_000:
         assert (
-            f"another tool removed its rate of {rate_text(stood * MB)}, at which the move would no longer end"
+            f"another tool removed the rate of {rate_text(stood * MB)}, at which the move would no longer end"
             in found[SOURCE].text
         )
     else:
-        assert "its rate until another tool removed it" in found[SOURCE].text
+        assert "another tool removed this rate, so the tuner sets it again" in found[SOURCE].text
 
 
 def test_cleared_rate_is_not_raised_without_fresh_signals() -> None:
