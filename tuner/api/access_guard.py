@@ -29,7 +29,8 @@ log = structlog.get_logger("tuner")
 
 LOCAL_CALLER = ApiCaller("a local caller", ApiRole.READ)
 _FOREIGN_HOST_NAME = (
-    "without a token the Host header must be localhost or an address: use such a URL, or set tuner.http.read_token"
+    "without a token the Host header must be localhost or an IP address: use a URL with one of them, or set "
+    "tuner.http.read_token"
 )
 _bearer = HTTPBearer(auto_error=False, description="a token of tuner.http")
 Credentials = Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)]

@@ -16,9 +16,9 @@ class MeasuredBody(BaseModel):
     client_out_bytes_per_s: list[float | None]
     replication_in_bytes_per_s: list[float | None] = Field(description="copies included")
     replication_out_bytes_per_s: list[float | None] = Field(description="copies included")
-    produce_p99_ms: list[float | None] = Field(description="the highest value of a period in the step")
+    produce_p99_ms: list[float | None] = Field(description="the highest value of all ten-minute periods in the step")
     lag_messages: list[float | None] = Field(
-        description="messages that followers lack; the highest value of a period in the step"
+        description="messages that followers lack; the highest value of all ten-minute periods in the step"
     )
 
 
@@ -44,7 +44,7 @@ class InForceBody(BaseModel):
 class MarkBody(BaseModel):
     at_ms: int
     kind: Literal["fail_over", "restart", "settings", "order", "external_change", "decision"]
-    id: int = Field(description="of its decision: /decisions/ID")
+    id: int = Field(description="the id of the decision, for /decisions/{id}")
     text: str
 
 
@@ -54,10 +54,10 @@ class BrokerHistoryBody(BaseModel):
     from_ms: int
     to_ms: int
     measured: MeasuredBody
-    throttles: RateLinesBody = Field(description="from the journal")
+    throttles: RateLinesBody = Field(description="the rates of both throttles, from the journal")
     in_force: list[InForceBody] = Field(
         description="the ceiling and the objective, from the journal; the first entry may be from before the range"
     )
     marks: list[MarkBody] = Field(description="in order of time")
-    marks_left_out: int = Field(description="number of marks that this answer leaves out; a shorter range has them")
-    notes: list[str] = Field(description="what the history lacks, in words")
+    marks_left_out: int = Field(description="number of marks that are left out; ask for a shorter range to get them")
+    notes: list[str] = Field(description="sentences about data that the history lacks")

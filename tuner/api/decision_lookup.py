@@ -9,7 +9,10 @@ from tuner.api.decisions import EventRow, is_tick_number, time_of_number
 
 # The first request makes the tuner read the journal. Most journals are read within this time.
 _READ_S_MAX = 1.5
-MISSING = "The journal has no decision with this id. It keeps the newest 100,000 decisions and as many changes of the control law"
+MISSING = (
+    "The journal has no decision with this id. It keeps the newest 100,000 decisions and the newest 100,000 changes of the "
+    "control law"
+)
 
 
 class FoundDecision(NamedTuple):

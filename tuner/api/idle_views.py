@@ -118,9 +118,9 @@ def known_capacity(
     learned = [] if profile is None else [c for c in (profile.capacity_in, profile.capacity_out) if c is not None]
     if len(learned) == 2:
         oldest_s = max(0.0, (now_ms - min(capacity.seen_at_ms for capacity in learned)) / 1000)
-        text = f"learned, seen {span_text(oldest_s)} ago"
+        text = f"learned, last measured {span_text(oldest_s)} ago"
         if speed is not None:
-            text += f"; the link carries {rate_text(speed)}"
+            text += f"; the speed of the link is {rate_text(speed)}"
         return Capacity(learned[0].bytes_per_s, learned[1].bytes_per_s), text
     if speed is not None:
         return Capacity(speed, speed), "speed of the link, from the metrics of the machine; disks may be slower"
@@ -289,7 +289,7 @@ def _orphan_fact(snapshot: StatusSnapshot) -> Fact:
         return Fact(name, "unknown, because the cluster cannot be read.", "rheostat doctor")
     count = result.orphaned_settings()
     if not count:
-        return Fact(name, "none: no throttle is set that serves no move.")
+        return Fact(name, "none: moves need every throttle that is set.")
     settings = "1 setting serves" if count == 1 else f"{count} settings serve"
     return Fact(name, f"{settings} no move, and slow the recovery of replicas.", "rheostat throttles clear")
 

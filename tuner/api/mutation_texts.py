@@ -15,7 +15,7 @@ _SOURCES = {
 }
 _BOUNDS = {
     Bound.EXACT: "",
-    Bound.AT_LEAST: "; the true rate is higher if some were created and deleted in between",
+    Bound.AT_LEAST: "; the true rate is higher if clients created and deleted some between two samples",
     Bound.AT_MOST: "; the true rate is lower, because this node counts twice each request that it forwards to itself",
 }
 _PREFIXES = {Bound.EXACT: "", Bound.AT_LEAST: "at least ", Bound.AT_MOST: "at most "}
@@ -48,7 +48,7 @@ def load_sentence(mutations: Mapping[str, Any]) -> str:
     if mutations["idle_ratio"] is not None:
         parts.append(f"is idle {100 * min(1.0, max(0.0, mutations['idle_ratio'])):.0f} % of the time")
     if mutations["event_queue_ms"] is not None:
-        parts.append(f"lets an event wait {mutations['event_queue_ms']:.1f} ms")
+        parts.append(f"begins to process an event after {mutations['event_queue_ms']:.1f} ms in its queue")
     if mutations["requests_in_progress"] is not None:
         parts.append(f"works on {mutations['requests_in_progress']:.2f} creations and deletions at the same time")
     sentence = f"Controller {mutations['controller']} {_joined(parts)}." if parts else ""
@@ -75,7 +75,7 @@ def old_client_sentences(mutations: Mapping[str, Any]) -> list[str]:
     """Returns a sentence for each kind of request that old clients send."""
     return [
         f"Clients without support for KIP-599 send {100 * request['old_ratio']:.0f} % of the requests "
-        f"{request['request']}, in a version before "
+        f"{request['request']}, in a request version before "
         f"{request['refused_from_version']}. A mutation quota does not refuse these requests: Kafka accepts each of them, "
         "and delays the client's next request."
         for request in mutations["requests"]

@@ -41,7 +41,7 @@ _REFUSALS: dict[int | str, dict[str, Any]] = {
     },
     409: {
         "model": response_models.ErrorBody,
-        "description": "this tuner does not act: another has the lease, or it is not ready. The text says which",
+        "description": "this tuner is not active: another tuner has the lease, or this tuner is not ready. The text says which",
     },
     503: {
         "model": response_models.ErrorBody,
@@ -80,7 +80,7 @@ def order_routes(observers: Observers, guard: AccessGuard, order_service: OrderS
 
     @router.post("/resume", status_code=202, response_model=response_models.OrderReceipt, responses=_WITH_BODY)
     def resume(request: Request, body: response_models.EmptyRequest | None = None) -> Response:  # noqa: ARG001 - validates the body
-        """Ends a pause or a release. The tuner also manages again what another tool has changed."""
+        """Ends a pause or a release. The tuner also manages settings again that another tool has changed."""
         return orders.submit(request, "resume", resume_change(caller_text(request)))
 
     @router.post("/release", status_code=202, response_model=response_models.OrderReceipt, responses=_WITH_BODY)
@@ -92,7 +92,7 @@ def order_routes(observers: Observers, guard: AccessGuard, order_service: OrderS
         "/override", status_code=202, response_model=response_models.OrderReceipt, responses=_WITH_BODY | _WITH_BROKER
     )
     def override(request: Request, body: response_models.OverrideRequest) -> Response:
-        """Fixes a broker's throttle at a rate for a limited time; then the tuner controls it again."""
+        """Sets a broker's throttle to a fixed rate for a limited time; then the tuner controls the throttle again."""
         limits = observers.status.limits
         if (fault := rate_fault(body.rate_bytes_per_s, limits.override_bytes_per_s_max)) is not None:
             raise HTTPException(422, fault)

@@ -18,7 +18,7 @@ class PastPlanBody(BaseModel):
     )
     submitted_by: str | None
     submitted_at_ms: int | None
-    started_at_ms: int = Field(description="the planned start; if it is not known, the first step")
+    started_at_ms: int = Field(description="the planned start; if it is not known, the time of the first step")
     ended_at_ms: int | None = Field(description="null: the plan runs, or its end is not known")
     duration_s: float | None = Field(description="from the start to the end, or until now, without pauses")
     expected_s: float | None = Field(description="the duration that was estimated at the submission; null: not known")
@@ -29,17 +29,17 @@ class PastPlanBody(BaseModel):
 
 
 class PastPlans(Paged):
-    notes: list[str] = Field(description="what the history lacks, in words")
-    plans: list[PastPlanBody] = Field(description="running plans first, then the newest")
+    notes: list[str] = Field(description="sentences about data that the history lacks")
+    plans: list[PastPlanBody] = Field(description="running plans first, then finished plans, the newest first")
 
 
 class PlanEventBody(BaseModel):
     at_ms: int
-    id: int = Field(description="of its decision: /decisions/ID")
-    started: int = Field(description="steps that the tuner requested")
-    ended: int = Field(description="partitions whose step had ended")
+    id: int = Field(description="the id of the decision, for /decisions/{id}")
+    started: int = Field(description="number of steps that the tuner requested")
+    ended: int = Field(description="number of partitions whose step had ended")
     arrived: int | None = Field(
-        description="partitions at their target at this time; null: the journal entry does not have the number"
+        description="number of partitions that have reached their target; null: the journal entry does not have the number"
     )
     text: str
 
@@ -54,9 +54,11 @@ class PlanPartitionBody(BaseModel):
     topic: str
     partition: int
     state: Literal["moving", "waiting", "given_up", "rolled_back", "arrived"]
-    target: list[int] = Field(description="the replicas of the newest step, or of the plan; empty: not known")
+    target: list[int] = Field(description="the replicas after the newest step, or after the plan; empty: not known")
     size_bytes: float | None
-    remaining_bytes: float | None = Field(description="of a moving partition, as measured last; null: not measured")
+    remaining_bytes: float | None = Field(
+        description="the last measured value of a moving partition; null: not measured"
+    )
     started_at_ms: int | None
     ended_at_ms: int | None
 

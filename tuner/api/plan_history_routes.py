@@ -26,7 +26,7 @@ Find = Annotated[str, Query(max_length=512, description="only names that contain
 SortBy = Annotated[
     Literal["name", "state", "size", "started", "ended", "duration"], Query(description="the order of the partitions")
 ]
-Descending = Annotated[bool, Query(description="the highest first")]
+Descending = Annotated[bool, Query(description="true: the highest value first")]
 Offset = Annotated[int, Query(ge=0, le=10**9, description="number of rows to skip")]
 Limit = Annotated[int, Query(ge=1, le=_ROWS_MAX, description="maximum number of rows")]
 

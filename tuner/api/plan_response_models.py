@@ -26,17 +26,17 @@ class PlanStepBody(BaseModel):
 class PlanStatusBody(BaseModel):
     plan: str
     submitted_by: str
-    ordered_by: str = Field(description="who gave the newest order about it")
+    ordered_by: str = Field(description="the author of the newest order about the plan")
     submitted_at_ms: int
-    not_before_ms: int | None = Field(description="while the plan waits for its start: when it starts; otherwise null")
+    not_before_ms: int | None = Field(description="the time of the start while the plan waits for it; otherwise null")
     desired: Literal["running", "paused", "cancelling"]
-    partitions: int = Field(description="number of partitions in the plan; the next fields are this number by state")
+    partitions: int = Field(description="number of all partitions of the plan; the next fields count them by state")
     arrived: int = Field(description="have their target replicas")
     moving: int
     waiting: int
     electing: int = Field(description="have their target replicas; the preferred leader is not elected yet")
     unconfirmed: int = Field(description="requested, and not confirmed by the controller yet")
-    externally_owned: int = Field(description="another tool reassigns them or stopped their step")
+    externally_owned: int = Field(description="reassigned by another tool, or another tool stopped their step")
     dropped: int = Field(description="no longer part of the plan, for example because the topic was recreated")
     total_bytes: float = Field(description="bytes to copy in all, by the partition sizes at submission")
     copied_bytes: float | None = Field(description="null while the plan is being cancelled")

@@ -39,8 +39,8 @@ _REFUSALS: dict[int | str, dict[str, Any]] = {
 
 class PlanStartRequest(response_models.OrderRequest):
     plan: str = Field(description="the text of a plan of kafka-reassign-partitions")
-    start_ms: int | None = Field(default=None, ge=0, le=2**53, description="when it starts; null: at once")
-    at_best: bool = Field(default=False, description="it starts when the move takes the shortest time")
+    start_ms: int | None = Field(default=None, ge=0, le=2**53, description="the time of the start; null: now")
+    at_best: bool = Field(default=False, description="true: start at the time at which the move is shortest")
 
 
 def plan_order_routes(observers: Observers, guard: AccessGuard, service: PlanService | None) -> APIRouter:
@@ -58,8 +58,8 @@ def plan_order_routes(observers: Observers, guard: AccessGuard, service: PlanSer
     # A plain function: FastAPI runs it in its thread pool, as it waits for Kafka.
     @router.post(PLAN_PATH, status_code=202, response_model=response_models.PlanReceipt)
     def start(request: Request, body: PlanStartRequest) -> Response:
-        """Checks a plan, and records it for the tuner, like `rheostat reassign start --detach`. With a start time, the tuner
-        begins the plan then."""
+        """Checks a plan, and records it for the tuner, like `rheostat reassign start --detach`. If the request has a start time,
+        the tuner begins the plan at this time."""
         _check_active(observers)
         if service is None:
             raise HTTPException(409, _NO_SERVICE)

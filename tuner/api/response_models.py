@@ -24,7 +24,7 @@ class EmptyRequest(OrderRequest):
 
 class OverrideRequest(OrderRequest):
     broker: int = Field(ge=0, le=BROKER_MAX, description="the broker's id")
-    side: Literal["leader", "follower"] | None = Field(default=None, description="both sides if absent")
+    side: Literal["leader", "follower"] | None = Field(default=None, description="absent: both sides")
     # The schema allows every integer that JSON holds exactly. The route checks the real bounds, as the maximum is a setting.
     rate_bytes_per_s: int = Field(
         description="the throttle to set, 1 to tuner.rate_bytes_per_s_max (or the highest ceiling of tuner.schedule), in bytes/s",
@@ -80,7 +80,7 @@ class SideNamed(BaseModel):
 
 class ObjectiveBody(BaseModel):
     latency_ms: float | None = Field(description="highest produce p99; null: it follows from each broker's baseline")
-    tolerance: float | None = Field(description="how much longer than the baseline clients may wait, as a share of it")
+    tolerance: float | None = Field(description="the share of the baseline by which latency may exceed the baseline")
     mode: str
     finish_at_ms: int | None
     share_max: float | None
@@ -89,11 +89,13 @@ class ObjectiveBody(BaseModel):
 class ScheduleBody(BaseModel):
     """The rules of ``tuner.schedule`` that apply now."""
 
-    rules: list[str] = Field(description="their names; empty: none applies")
+    rules: list[str] = Field(description="the names of the rules; empty: no rule applies")
     policy: str = Field(description="the ceiling and the objective in force, as text")
     until_ms: int | None = Field(description="the next time at which a rule begins or ends; null: there is none")
-    next_rules: list[str] = Field(description="the rules that apply from then on")
-    highest_ceiling_bytes_per_s: float = Field(description="the highest ceiling of any time; it bounds overrides")
+    next_rules: list[str] = Field(description="the rules that apply from `until_ms` on")
+    highest_ceiling_bytes_per_s: float = Field(
+        description="the highest ceiling of all rules; no override may exceed it"
+    )
 
 
 class LatencyLimitBody(BaseModel):
@@ -101,20 +103,20 @@ class LatencyLimitBody(BaseModel):
 
     p99_ms_max: float = Field(description="highest produce p99")
     source: Literal["settings", "baseline", "history", "move"] = Field(
-        description="settings: tuner.objective.latency_ms; baseline: the p99 without copies; history: the same at this hour, by "
-        "rheostat learn; move: a low p99 in this move"
+        description="settings: tuner.objective.latency_ms; baseline: the p99 without copies; history: the p99 without copies at "
+        "this hour, learned by `rheostat learn`; move: a low p99 during this move"
     )
-    baseline_ms: float | None = Field(description="the p99 that the limit follows from; null: it is not known")
+    baseline_ms: float | None = Field(description="the p99 from which the limit is computed; null: not known")
 
 
 class LinkLimitBody(BaseModel):
-    """The bytes/s that the control law lets through in each direction of a broker, clients included."""
+    """The bytes/s that the control law permits in each direction of a broker, for clients and replication together."""
 
     in_bytes_per_s: float | None
     out_bytes_per_s: float | None
     source: Literal["settings", "link", "learned"] = Field(
-        description="settings: tuner.capacity; link: the speed of the link, from the metrics of the machine; learned: from the "
-        "clients' latency"
+        description="settings: tuner.capacity; link: the speed of the network link, from the metrics of the machine; learned: the "
+        "tuner learned it from the latency of clients"
     )
 
 
@@ -135,8 +137,8 @@ class CordonedBrokerBody(BaseModel):
     whole_broker: bool = Field(description="all log directories are cordoned, so the broker takes no new replicas")
     directories: list[str]
     managed: list[str] = Field(description="entries of cordoned.log.dirs that rheostat has added")
-    plan: str | None = Field(description="the plan that ordered the cordon; null: rheostat manages none here")
-    externally_owned: list[str] = Field(description="entries of another tool, or of the broker's file")
+    plan: str | None = Field(description="the plan that ordered the cordon; null: rheostat manages no cordon here")
+    externally_owned: list[str] = Field(description="entries that another tool or server.properties has set")
     source: str | None
     text: str
 
@@ -158,7 +160,7 @@ class LaggingBroker(BaseModel):
     growing: bool
     lag_messages: float
     lag_s: float | None = Field(
-        description="lag of the partition that lacks the most messages, in seconds of its writes"
+        description="lag ÷ write rate of the partition that lacks the most messages, in seconds"
     )
     usual_messages: float | None = Field(description="the usual lag of the last hours; null: not known yet")
     since_ms: int
@@ -174,12 +176,14 @@ class LaggingBroker(BaseModel):
 class ReplicationLag(BaseModel):
     observed_at_ms: int | None
     lagging_brokers: int | None
-    lagging: list[LaggingBroker] | None = Field(description="the fifty largest lags; null: not judged yet")
+    lagging: list[LaggingBroker] | None = Field(
+        description="the fifty brokers with the largest lag; null: not known yet"
+    )
 
 
 class OtherCluster(BaseModel):
     cluster: str
-    page: str = Field(description="address of the status page of its tuner")
+    page: str = Field(description="address of the status page of this cluster's tuner")
 
 
 class Status(BaseModel):
@@ -217,7 +221,7 @@ class Status(BaseModel):
     produce_p99_ms_max: float | None
     produce_p99_ms_max_broker: int | None
     latency_limit: LatencyLimitBody | None = Field(
-        description="of the broker with the highest p99; null: no objective, or the broker's baseline is not known"
+        description="the limit of the broker with the highest p99; null: no objective, or the broker's baseline is not known"
     )
     objective: ObjectiveBody | None
     schedule: ScheduleBody | None = Field(description="null: tuner.schedule has no rules")
@@ -313,7 +317,9 @@ class Broker(BaseModel):
     latency_limit: LatencyLimitBody | None = Field(
         description="null: no objective, or the broker's baseline is not known"
     )
-    link_limit: LinkLimitBody | None = Field(description="null: no throttle is steered here, or no limit is known")
+    link_limit: LinkLimitBody | None = Field(
+        description="null: the control law steers no throttle of this broker, or knows no limit"
+    )
     client_in_bytes_per_s: float | None
     client_out_bytes_per_s: float | None
     under_min_isr_partitions: float | None
@@ -421,10 +427,10 @@ class DecisionBody(BaseModel):
     kind: str
     action: str
     reason: str
-    text: str = Field(description="one sentence for the event, which may concern many throttles")
-    records: int = Field(description="number of journal entries of the event")
-    broker: int | None = Field(description="null: several, or none")
-    side: str | None = Field(description="null: both, or none")
+    text: str = Field(description="one sentence about the decision, which may concern many throttles")
+    records: int = Field(description="number of journal entries of this decision")
+    broker: int | None = Field(description="null: the decision concerns several brokers, or no broker")
+    side: str | None = Field(description="null: the decision concerns both sides, or no side")
     topics: list[str]
     before_bytes_per_s: int | None
     after_bytes_per_s: int | None
@@ -435,7 +441,8 @@ class DecisionBody(BaseModel):
     outcome_at_ms: int | None
     dry_run: bool
     inputs: dict[str, Any] | None = Field(
-        description="the inputs of the decision; for several throttles, by throttle. A list has those of three at most"
+        description="the inputs of the decision; if it concerns several throttles, the inputs of each throttle. In a list of "
+        "decisions, each decision has the inputs of at most three throttles"
     )
 
 
@@ -478,7 +485,9 @@ class MutationRateBody(BaseModel):
 class MutationRequestBody(MutationRateBody):
     request: Literal["CreateTopics", "DeleteTopics", "CreatePartitions"]
     mean_ms: float | None
-    old_ratio: float | None = Field(description="share in versions that a mutation quota delays instead of refusing")
+    old_ratio: float | None = Field(
+        description="share of requests in old versions, which a quota delays instead of refusing"
+    )
     refused_from_version: int
 
 
@@ -500,7 +509,7 @@ class StormBody(BaseModel):
     tenants: list[MutationTenantBody] = Field(description="the tenants that cause at least half of the mutations")
     tenant_unknown_reason: str | None
     quota_per_s: float
-    commands: list[str] = Field(description="limit each of these tenants, or every client-id")
+    commands: list[str] = Field(description="commands that limit each of these tenants, or every client-id")
 
 
 class Mutations(BaseModel):
@@ -519,8 +528,10 @@ class Mutations(BaseModel):
     requests_in_progress: float | None
     apply_lag_ms: float | None
     forwarding_busy_ratio: float | None
-    accounted_per_s: float | None = Field(description="sum of Kafka's quota accounts; null: Kafka keeps none")
+    accounted_per_s: float | None = Field(
+        description="partitions/s of all tenants that Kafka counts; null: Kafka counts no tenant"
+    )
     tenants_total: int | None
-    tenants: list[MutationTenantBody] = Field(description="the busiest 50")
+    tenants: list[MutationTenantBody] = Field(description="the 50 tenants with the most mutations")
     tenants_unknown_reason: str | None
     storm: StormBody | None

@@ -42,7 +42,7 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
     401: {"model": response_models.ErrorBody, "description": "no token, or a wrong one"},
     403: {
         "model": response_models.ErrorBody,
-        "description": "without configured tokens: the Host header is neither localhost nor an address",
+        "description": "no token is configured, and the Host header is neither localhost nor an IP address",
     },
     413: {"model": response_models.ErrorBody, "description": "the body is too large"},
     422: {
@@ -134,7 +134,7 @@ def _add_move_routes(router: APIRouter, state: ApiState) -> None:
 
     @router.get("/moves/partitions", response_model=response_models.Partitions)
     async def partitions(
-        topic: Annotated[str | None, Query(max_length=249, description="only of this topic")] = None,
+        topic: Annotated[str | None, Query(max_length=249, description="only partitions of this topic")] = None,
         offset: Offset = 0,
         limit: Limit = 100,
     ) -> Response:
@@ -153,7 +153,9 @@ def _add_move_routes(router: APIRouter, state: ApiState) -> None:
 def _add_broker_routes(router: APIRouter, state: ApiState) -> None:
     @router.get("/brokers", response_model=response_models.Brokers)
     async def brokers(
-        moving: Annotated[bool, Query(description="only those that take part in a move or have a throttle")] = False,
+        moving: Annotated[
+            bool, Query(description="true: only brokers that take part in a move or have a throttle")
+        ] = False,
         offset: Offset = 0,
         limit: ManyLimit = 100,
     ) -> Response:
@@ -224,7 +226,10 @@ def _add_decision_routes(router: APIRouter, state: ApiState) -> None:
         ] = None,
         inputs: Annotated[
             bool,
-            Query(description="include the inputs of each decision, of at most three throttles; /decisions/ID has all"),
+            Query(
+                description="include the inputs of each decision, for at most three throttles; /decisions/{id} has the inputs of "
+                "all throttles"
+            ),
         ] = True,
         limit: Limit = 50,
     ) -> Response:
@@ -239,7 +244,7 @@ def _add_decision_routes(router: APIRouter, state: ApiState) -> None:
         return state.cached_json(build, further_stamp=lambda: store.revision(steering_ticks=steering_ticks))
 
     @router.get("/decisions/{number}", response_model=response_models.DecisionBody, responses=_UNKNOWN_ID)
-    def decision(number: Annotated[int, Path(ge=0, le=2**53, description="its id")]) -> Response:
+    def decision(number: Annotated[int, Path(ge=0, le=2**53, description="the id of the decision")]) -> Response:
         # A plain function: FastAPI runs it in its thread pool, as it may wait for the journal.
         def build() -> dict[str, Any]:
             found = find_decision(state, number)
@@ -257,7 +262,7 @@ def _add_decision_routes(router: APIRouter, state: ApiState) -> None:
 
 def _decision_filter(
     broker: Annotated[
-        int | None, Query(ge=0, le=response_models.BROKER_MAX, description="only about this broker")
+        int | None, Query(ge=0, le=response_models.BROKER_MAX, description="only decisions about this broker")
     ] = None,
     side: Annotated[Literal["leader", "follower"] | None, Query()] = None,
     action: Annotated[str | None, Query(max_length=64, description="set, hold, restore, …")] = None,
@@ -265,7 +270,8 @@ def _decision_filter(
     from_ms: Moment = None,
     to_ms: Moment = None,
     changes_only: Annotated[
-        bool, Query(description="only decisions that changed something, or would have in a dry run")
+        bool,
+        Query(description="only decisions that changed a setting, or would have changed it without the dry run"),
     ] = False,
 ) -> DecisionFilter:
     """Returns the filter that the query parameters describe."""
@@ -294,9 +300,9 @@ def _add_event_route(router: APIRouter, state: ApiState) -> None:
         },
     )
     async def events() -> Response:
-        """Server-sent events: `cycle` after each cycle, `acted` after each act, `ordered` after an order over HTTP, `history` once
-        the decisions from before a restart are loaded, `end` when the tuner stops. `dropped` tells a slow client how many events it
-        has lost. An event only says that something has changed; the other routes return the new state."""
+        """Server-sent events: `cycle` after each cycle, `acted` after the tuner has changed settings, `ordered` after an order over
+        HTTP, `history` once the decisions from before a restart are loaded, `end` when the tuner stops. `dropped` tells a slow
+        client how many events it has lost. An event only says that something has changed; the other routes return the new state."""
         return EventStream(state.observers.hub)
 
 

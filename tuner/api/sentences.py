@@ -198,7 +198,7 @@ def upcoming_changes(
 ) -> list[str]:
     """Returns the changes that time alone will bring: stalls, the ends of overrides, the cleanup after the moves."""
     override_ends = [
-        f"The override of {side_name(side)} ends at {moment(order.until_ms)}; then the tuner controls it again."
+        f"The override of {side_name(side)} ends at {moment(order.until_ms)}; then the tuner controls this throttle again."
         for side, order in sorted(observation.orders.overrides.items())[:NAMED_MAX]
         if order.until_ms > observation.now_ms
     ]
@@ -256,8 +256,8 @@ def stall_warnings(memory: Memory, stall_limits: StallLimits) -> list[str]:
     for broker, state in sorted(memory.stalls.items()):
         if not state.stalled and state.lost_s >= 1.0:
             warnings.append(
-                f"The move onto broker {broker} has lost {span_text(state.lost_s)} of progress; it counts as stalled from "
-                f"{span_text(stall_limits.stalled_lost_s)} on."
+                f"The move onto broker {broker} has lost {span_text(state.lost_s)} of progress; it counts as stalled when it has "
+                f"lost {span_text(stall_limits.stalled_lost_s)}."
             )
     return warnings[:NAMED_MAX]
 
@@ -267,7 +267,7 @@ def _cleanup_steps(live: LiveCluster, memory: Memory, limits: ThrottleLimits) ->
     if not live.moves or not (memory.owned or memory.throttled):
         return []
     if len(live.moves) > FORECAST_PARTITIONS_MAX:
-        return ["When the moves have ended: every throttle is restored to its rate before them."]
+        return ["When the moves have ended: every throttle is restored to its rate before the moves."]
     without_moves = LiveCluster(
         live.brokers,
         moves=(),

@@ -36,13 +36,13 @@ class ForecastBody(BaseModel):
 class BaselineBody(BaseModel):
     step_s: int
     start_ms: int = Field(
-        description="start of the first step; steps of the past have the values of their hour of the week"
+        description="start of the first step; a step in the past has the present value for the same hour of the week"
     )
     p99_ms: list[float | None] = Field(
         description="produce p99 of the broker's clients while no broker copies replicas"
     )
     p99_ms_max: list[float | None] = Field(
-        description="the objective that follows from this baseline; null: no objective"
+        description="the objective that the tuner computes from this baseline; null: no objective"
     )
 
 
@@ -50,7 +50,7 @@ class WeekCapacityBody(BaseModel):
     bytes_per_s: float
     source: Literal["settings", "learned", "link"] = Field(
         description="settings: tuner.capacity; learned: the highest traffic of clients and replication with usual latency; link: "
-        "the speed of the link, from the metrics of the machine"
+        "the speed of the network link, from the metrics of the machine"
     )
     seen_at_ms: int | None = Field(description="when this traffic was measured; null: the capacity was not learned")
 
@@ -77,7 +77,7 @@ class BrokerWeekBody(BaseModel):
     client_out_bytes_per_s: list[float | None]
     replication_in_bytes_per_s: list[float | None] = Field(description="copies included")
     replication_out_bytes_per_s: list[float | None] = Field(description="copies included")
-    produce_p99_ms: list[float | None] = Field(description="the median of the half minutes' p99")
+    produce_p99_ms: list[float | None] = Field(description="the median of the p99 of each half minute")
     copies: list[CopyBody] = Field(description="the times in which the broker copied replicas")
     forecast: ForecastBody | None
     forecast_text: str

@@ -34,7 +34,7 @@ def waits_for(broker: int, *, is_history_empty: bool) -> str:
             "minutes."
         )
     return (
-        f"The history of the last week has no period of broker {broker}. It begins about ten minutes after the first signal of "
+        f"The history of the last week has no values of broker {broker}. They begin about ten minutes after the first signal of "
         "the broker."
     )
 
@@ -78,9 +78,9 @@ def capacity_text(
     if not learned_texts and link_speed_bytes_per_s is not None:
         return (
             f"Speed of the link, from the metrics of the machine: {rate_text(link_speed_bytes_per_s)}. Disks may be slower; the "
-            "tuner learns that during moves, from the latency of clients."
+            "tuner learns their limit during moves, from the latency of clients."
         )
-    link = "" if link_speed_bytes_per_s is None else f" The link carries {rate_text(link_speed_bytes_per_s)}."
+    link = "" if link_speed_bytes_per_s is None else f" The speed of the link is {rate_text(link_speed_bytes_per_s)}."
     if not learned_texts:
         return (
             "Capacity: not learned from the history yet. The tuner learns it during moves, from the latency of clients."

@@ -143,7 +143,10 @@ def still_for(seconds: int) -> MoveSignal:
 
 def test_move_without_progress_is_shown_as_stalled() -> None:
     losing = status(measured(still_for(15)))
-    assert losing["next"][0] == "The move onto broker 3 has lost 10 s of progress; it counts as stalled from 14.5 s on."
+    assert (
+        losing["next"][0]
+        == "The move onto broker 3 has lost 10 s of progress; it counts as stalled when it has lost 14.5 s."
+    )
     assert "10 s of progress lost" in shown(losing)
     stalled = status(measured(still_for(60)))
     assert stalled["stalled_brokers"] == [3]

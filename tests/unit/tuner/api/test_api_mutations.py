@@ -76,10 +76,10 @@ def test_rates_without_quota_name_their_source(rig: Rig) -> None:
     for words in (
         "Partitions created and deleted 64 changes of the number of partitions",
         "Requests to create topics 8.00 answered requests of the last half minute, refused ones included; 48 ms each",
-        "Controller 100 is idle 93 % of the time, lets an event wait 1.2 ms and works on 0.50 creations and deletions at the "
+        "Controller 100 is idle 93 % of the time, begins to process an event after 1.2 ms in its queue and works on 0.50 creations and deletions at the "
         "same time.",
         "The slowest node applies metadata 320 ms late",
-        "Clients without support for KIP-599 send 25 % of the requests CreateTopics, in a version before 6.",
+        "Clients without support for KIP-599 send 25 % of the requests CreateTopics, in a request version before 6.",
         "rheostat quotas measure lets Kafka count",
     ):
         assert words in page, words

@@ -82,7 +82,7 @@ def test_next_steps_name_running_changes_and_near_stalls() -> None:
     assert steps(observation(live()), SET, STEER, Hold(*TARGET, Reason.PROGRESSING, "well"), memory=memory) == [
         "In progress: raise it",
         "The closed-loop control adjusts 1 throttle every second.",
-        "The move onto broker 3 has lost 9.0 s of progress; it counts as stalled from 14.5 s on.",
+        "The move onto broker 3 has lost 9.0 s of progress; it counts as stalled when it has lost 14.5 s.",
     ]
     assert steps(observation(live()), SET, dry_run=True) == [
         "Without the dry run the tuner would now do this: raise it"
@@ -120,7 +120,7 @@ def test_next_steps_name_end_of_active_overrides_only() -> None:
     )
     found = steps(Observation(seen.now_ms, seen.live, seen.broker_signals, seen.move_signals, orders=orders))
     assert found == [
-        "The override of broker 1 leader throttle ends at 2023-11-14 22:14:20 UTC; then the tuner controls it again."
+        "The override of broker 1 leader throttle ends at 2023-11-14 22:14:20 UTC; then the tuner controls this throttle again."
     ]
 
 
@@ -128,7 +128,7 @@ def test_next_steps_of_large_move_have_no_forecast(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(sentences, "FORECAST_PARTITIONS_MAX", 2)
     cluster = live(moves=tuple(move(partition=p) for p in range(3)))
     assert steps(observation(cluster), memory=Memory(throttled=True)) == [
-        "When the moves have ended: every throttle is restored to its rate before them."
+        "When the moves have ended: every throttle is restored to its rate before the moves."
     ]
     seen = observation(cluster)
     paused = Observation(

@@ -102,7 +102,7 @@ def test_link_speed_is_the_capacity_until_one_is_learned() -> None:
     rig.weeks.profiles = {1: PROFILE}
     week = week_of(rig)
     assert week["capacity_in"]["source"] == "learned"
-    assert week["capacity_text"].endswith("The link carries 125 MB/s.")
+    assert week["capacity_text"].endswith("The speed of the link is 125 MB/s.")
 
 
 def test_outdated_profile_says_that_it_is_not_used() -> None:
@@ -130,7 +130,7 @@ def test_empty_history_says_when_it_begins() -> None:
     assert week["waits_for"].startswith("The history is empty. It begins about ten minutes after the stream starts")
     assert (week["start_ms"], week["client_in_bytes_per_s"], week["copies"]) == (None, [], [])
     assert week_of(rig_with(), broker=2)["waits_for"].startswith(
-        "The history of the last week has no period of broker 2."
+        "The history of the last week has no values of broker 2."
     )
 
 

@@ -39,7 +39,7 @@ def test_outlook_of_unknown_values_says_why() -> None:
     )
     assert "Replication lag Unknown, because no broker reports the lag" in text
     assert "Topics created and deleted Unknown. No active Kafka controller is measured" in text
-    assert "Orphaned throttles None: no throttle is set that serves no move." in text
+    assert "Orphaned throttles None: moves need every throttle that is set." in text
     assert "Fetcher threads Unknown, because no signal about fetcher threads has arrived" in text
     assert "3 – 30.0 MB/s – 0 B/s 2.0 s ago unknown, because rheostat learn has published no profile" in text
 
@@ -65,7 +65,7 @@ def test_outlook_shows_capacity_with_source_and_age() -> None:
     rig.cycle(cluster=live({}, moves=(), lists={}), memory=Memory(), signals=[], brokers=[broker_signal(1), fast[0]])
     text = text_of(rig, "idle")
     assert "1 100 MB/s – 200 MB/s – 2.0 s ago tuner.capacity" in text
-    assert "learned, seen 1 d 2 h ago; the link carries 1.25 GB/s" in text
+    assert "learned, last measured 1 d 2 h ago; the speed of the link is 1.25 GB/s" in text
     assert "3 – – – – never unknown, because it is learned during moves" in text
     rig.cycle(cluster=live({}, moves=(), lists={}), memory=Memory(), signals=[], brokers=fast)
     text = text_of(rig, "idle")
