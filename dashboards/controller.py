@@ -72,7 +72,7 @@ def wrong() -> list[stat.Panel]:
         ),
         verdict(
             "Controller pressure",
-            "Load of the controller relative to its limit, for the measure with the highest share. Above 100 %, the "
+            "Load of the controller: measured value ÷ limit, for the measure with the highest ratio. Above 100 %, the "
             "controller creates topics too slowly or nodes apply metadata too late, and the tuner lowers the total rate. "
             "No data without mutation quotas.",
             most(TunerMetric.CONTROLLER_PRESSURE),
@@ -183,7 +183,7 @@ def controller() -> list[timeseries.Panel]:
         from_here_on(
             lines(
                 "Controller pressure over time",
-                "Load of the controller relative to its limit, for the measure with the highest share. The tuner raises "
+                "Load of the controller: measured value ÷ limit, for the measure with the highest ratio. The tuner raises "
                 "the total rate well below 100 %, keeps it near 100 %, and lowers it above 100 %.",
                 RATIO,
                 query(most(TunerMetric.CONTROLLER_PRESSURE), "pressure"),

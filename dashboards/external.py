@@ -26,7 +26,7 @@ def external_panels() -> list[timeseries.Panel]:
         bars(
             "Requests to other services",
             "Requests of checks without a valid answer, and deliveries to webhooks. A dropped event is lost, but the "
-            "journal has its decision.",
+            "journal has the decision that the event reports.",
             query(grown(TunerMetric.VETO_FAILURES, by="veto, kind"), "{{veto}}: {{kind}}"),
             query(grown(TunerMetric.WEBHOOK_DELIVERIES, by="webhook, result"), "{{webhook}}: {{result}}"),
             query(per("webhook", TunerMetric.WEBHOOK_QUEUE), "{{webhook}}: waiting"),

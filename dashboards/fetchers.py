@@ -55,7 +55,7 @@ def wrong() -> list[stat.Panel]:
         verdict(
             "Fullest broker",
             "Replicas on the fullest broker, relative to its partition limit. At 100 % rheostat places no more replicas "
-            "on this broker. No data: the section limits of the settings is not set.",
+            "on this broker. No data: the settings file has no section `limits`.",
             f"max({_fill()})",
             thresholds((None, GREEN), (_WARN_RATIO, YELLOW), (1, RED)),
             unit=RATIO,

@@ -113,7 +113,7 @@ def stream_panels() -> list[timeseries.Panel]:
         limit_line(
             lines(
                 "Batch duration",
-                "Duration of a batch, and the time between the ends of two windows. If batches take longer than this "
+                "Duration of a batch, and the time between the ends of two consecutive windows. If batches take longer than this "
                 "time, raise stream.cores or stream.driver_memory_mb.",
                 SECONDS,
                 query(most(StreamMetric.BATCH_SECONDS), "duration"),
@@ -176,8 +176,9 @@ def _history_panels() -> list[timeseries.Panel]:
     return [
         lines(
             "Age of the history",
-            "Time since the end of the newest period, and the duration of the last job. A period is ten minutes of the "
-            "history. The stream computes it one minute after its end. If the age keeps growing, see the stream's log.",
+            "Time since the end of the newest period, and the duration of the last job that computed periods. A period "
+            "is ten minutes of the history. The stream computes a period one minute after the end of the period. If "
+            "the age keeps growing, see the stream's log.",
             SECONDS,
             query(f"time() - {most(StreamMetric.HISTORY_AT)}", "newest period"),
             query(most(StreamMetric.HISTORY_SECONDS), "last job"),
@@ -185,7 +186,8 @@ def _history_panels() -> list[timeseries.Panel]:
         bars(
             "Periods of the history",
             "Computed: periods, including periods that are computed again after late signals. Refused: signals that do "
-            "not follow the contract. Failed: passes that failed and are repeated.",
+            "not have the format of the signals topic. Failed: passes (runs of this computation) that failed and are "
+            "repeated.",
             query(grown(StreamMetric.HISTORY_PERIODS), "computed"),
             query(grown(StreamMetric.HISTORY_REFUSED), "refused signals"),
             query(grown(StreamMetric.HISTORY_FAILURES), "failed passes"),
@@ -277,8 +279,9 @@ def learn_panels() -> list[timeseries.Panel]:
         from_here_on(
             lines(
                 "Age of what was learned",
-                "Time since the end of the history that the profiles contain, and how long the newest update took. Up to "
-                "an hour and ten minutes is usual. If the age keeps growing, learn does not run or the stream writes no "
+                "Time since the end of the history from which the profiles were learned, and the duration of the "
+                "newest update. An age of up to 70 minutes is usual. If the age keeps growing, learn does not run or "
+                "the stream writes no "
                 "history.",
                 SECONDS,
                 query(f"time() - {most(LearnMetric.LEARNED_TO)}", "age"),
@@ -336,7 +339,7 @@ def cost() -> list[timeseries.Panel]:
         ),
         bars(
             "Settings reloads",
-            "Reloads of the tuner by SIGHUP: taken, or refused because the file is invalid or a change needs a "
+            "Reloads of the tuner by SIGHUP: applied, or refused because the file is invalid or a change needs a "
             "restart.",
             query(grown(ProcessMetric.CONFIG_RELOADS, by="result"), "{{result}}"),
             alert="ConfigReloadFailed",

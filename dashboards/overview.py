@@ -78,7 +78,7 @@ def wrong() -> list[stat.Panel]:
         ),
         verdict(
             "Controller pressure",
-            "Load of the controller relative to its limit, for the measure with the highest share. Above 100 %, the "
+            "Load of the controller: measured value ÷ limit, for the measure with the highest ratio. Above 100 %, the "
             "controller creates topics too slowly or nodes apply metadata too late, and the tuner lowers the total rate. "
             "No data without mutation quotas.",
             most(TunerMetric.CONTROLLER_PRESSURE),
@@ -158,7 +158,8 @@ def itself() -> list[stat.Panel]:
         ),
         verdict(
             "Oldest signal",
-            "Age of the newest sample, for the broker with the oldest one. If signals are too old, the tuner raises no "
+            "Age of the newest sample, for the broker whose newest sample is the oldest. If signals are too old, the "
+            "tuner raises no "
             "throttle. If the age stays high, `rheostat doctor` checks collector and stream.",
             most(TunerMetric.SIGNAL_AGE_SECONDS),
             thresholds((None, GREEN), (SIGNAL_AGE_SECONDS_LATE, YELLOW), (SIGNAL_AGE_SECONDS_STALE, RED)),

@@ -72,7 +72,8 @@ def wrong() -> list[stat.Panel]:
         ),
         verdict(
             "Oldest signal",
-            "Age of the newest sample, for the broker with the oldest one. If signals are too old, the tuner raises no "
+            "Age of the newest sample, for the broker whose newest sample is the oldest. If signals are too old, the "
+            "tuner raises no "
             "throttle. If the age stays high, `rheostat doctor` checks collector and stream.",
             most(TunerMetric.SIGNAL_AGE_SECONDS),
             thresholds((None, GREEN), (SIGNAL_AGE_SECONDS_LATE, YELLOW), (SIGNAL_AGE_SECONDS_STALE, RED)),
@@ -399,8 +400,8 @@ def clients() -> list[timeseries.Panel]:
         limit_line(
             lines(
                 "Producer traffic, by broker",
-                "Bytes that brokers receive from producers, and the default capacity of a broker for clients and "
-                "replication together. Near the capacity little is left for replication.",
+                "Bytes that brokers receive from producers, and the capacity of a broker for clients and replication "
+                "together (`tuner.capacity`). Near the capacity little is left for replication.",
                 BYTES_PER_SECOND,
                 query(per_broker(TunerMetric.CLIENT_BYTES, direction="in"), "broker {{broker}}"),
                 query(f'max({capacity}{{cluster="$cluster", broker="", direction="in"}})', "capacity"),
@@ -410,8 +411,8 @@ def clients() -> list[timeseries.Panel]:
         limit_line(
             lines(
                 "Consumer traffic, by broker",
-                "Bytes that brokers send to consumers, and the default capacity of a broker for clients and "
-                "replication together. Near the capacity little is left for replication.",
+                "Bytes that brokers send to consumers, and the capacity of a broker for clients and replication "
+                "together (`tuner.capacity`). Near the capacity little is left for replication.",
                 BYTES_PER_SECOND,
                 query(per_broker(TunerMetric.CLIENT_BYTES, direction="out"), "broker {{broker}}"),
                 query(f'max({capacity}{{cluster="$cluster", broker="", direction="out"}})', "capacity"),

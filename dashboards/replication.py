@@ -154,8 +154,8 @@ def by_broker() -> list[timeseries.Panel]:
         from_here_on(
             lines(
                 "Cordoned log directories",
-                "Log directories that take no new replicas (`cordoned.log.dirs`, Kafka 4.3 or newer), by broker and owner. No "
-                "data: none.",
+                "Log directories that take no new replicas (`cordoned.log.dirs`, Kafka 4.3 or newer), by broker and "
+                "owner. No data: no log directory is cordoned.",
                 COUNT,
                 query(per("broker, owner", TunerMetric.CORDONED_LOG_DIRS), "broker {{broker}} ({{owner}})"),
                 alert="LogDirsCordoned",

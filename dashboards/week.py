@@ -89,8 +89,8 @@ def latency() -> list[timeseries.Panel]:
         ).min(0),
         lines(
             "Objective, by broker",
-            "The highest produce latency that the clients of the broker may have. With `tuner.objective: auto` it follows from the "
-            "baseline of the broker.",
+            "The highest produce latency that the clients of the broker may have. With `tuner.objective: auto` the "
+            "tuner computes it from the baseline of the broker.",
             SECONDS,
             query(per_broker(TunerMetric.LATENCY_OBJECTIVE_SECONDS), _BROKER),
         ).min(0),
