@@ -62,7 +62,7 @@ class DeadlineMiss:
         remaining = size_text(load.remaining_bytes)
         if math.isinf(self.ends_s):
             return f"{remaining} remain, and the move never ends at {rate}; finish_at {due}; {self._remedies()}"
-        forecast = "" if self.eta_ratio == 1.0 else ", with the rates that the forecast of loads and limits leads to"
+        forecast = "" if self.eta_ratio == 1.0 else " if loads and limits follow the forecast"
         return (
             f"{remaining} remain; at {rate}, the move ends in {span_text(self.ends_s)}{forecast}; "
             f"finish_at {due}, so the move ends {span_text(self.late_s)} late; {self._remedies()}"

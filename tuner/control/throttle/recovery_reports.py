@@ -44,7 +44,8 @@ def _report_recovering(
     if not live.recoveries:
         return []
     throttled = select_throttled(live, limits, memory)
-    head = f"{_describe_brokers(observation, live)}. {_describe_classes(live, throttled, memory)}"
+    acts = "The tuner throttles" if limits.throttles_recoveries else "The tuner could throttle"
+    head = f"{_describe_brokers(observation, live)}. {_describe_classes(live, throttled, memory, acts)}"
     if limits.throttles_recoveries:
         return [Hold(None, None, Reason.RECOVERY_THROTTLED, head)]
     text = f"{head}. tuner.recovery is watch, so the tuner writes nothing for them"
@@ -72,7 +73,7 @@ def _describe_brokers(observation: Observation, live: LiveCluster) -> str:
     return f"replicas catch up after they left the ISR ({join_names(names, _NAMES_MAX)})"
 
 
-def _describe_classes(live: LiveCluster, throttled: list[PartitionMove], memory: Memory) -> str:
+def _describe_classes(live: LiveCluster, throttled: list[PartitionMove], memory: Memory, acts: str) -> str:
     standings = [standing_of(recovery, live.min_in_sync) for recovery in live.recoveries]
     below = standings.count(IsrStanding.BELOW)
     unmeasured = sum(
@@ -82,8 +83,10 @@ def _describe_classes(live: LiveCluster, throttled: list[PartitionMove], memory:
     others = len(live.recoveries) - below - len(throttled) - unmeasured
     at_minimum = sum(standing_of(recovery, live.min_in_sync) is IsrStanding.AT for recovery in throttled)
     parts = [
-        f"{count_text(len(throttled), 'partition')} can be throttled"
-        + (f", {at_minimum} of them at a higher rate, because they are at min.insync.replicas" if at_minimum else ""),
+        f"{acts} {count_text(len(throttled), 'partition')}"
+        + (
+            f", {at_minimum} of them at a higher rate, because they have no spare in-sync replica" if at_minimum else ""
+        ),
         f"{unmeasured} catch up without a throttle, because they have had no fresh signals for a minute: check that the agents of "
         "their brokers, the collector and the stream run",
         f"{others} catch up without a throttle: they are the most urgent partitions of their broker, have little left to copy, or "

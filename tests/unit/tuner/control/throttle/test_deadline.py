@@ -53,7 +53,7 @@ def test_deadline_miss_follows_the_forecast(ratio: float, left_s: float, is_late
     assert (miss is not None) is is_late
     if miss is not None:
         assert miss.ends_s == ratio * 100.0
-        assert "with the rates that the forecast of loads and limits leads to" in str(miss)
+        assert "if loads and limits follow the forecast" in str(miss)
 
 
 def test_deadline_miss_without_a_deadline_is_none() -> None:
