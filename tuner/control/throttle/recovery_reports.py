@@ -82,11 +82,10 @@ def _describe_classes(live: LiveCluster, throttled: list[PartitionMove], memory:
     )
     others = len(live.recoveries) - below - len(throttled) - unmeasured
     at_minimum = sum(standing_of(recovery, live.min_in_sync) is IsrStanding.AT for recovery in throttled)
+    at_min_isr = "exactly min.insync.replicas of their replicas are in sync"
     parts = [
         f"{acts} {count_text(len(throttled), 'partition')}"
-        + (
-            f", {at_minimum} of them at a higher rate, because they have no spare in-sync replica" if at_minimum else ""
-        ),
+        + (f", {at_minimum} of them at a higher rate, because {at_min_isr}" if at_minimum else ""),
         f"{unmeasured} catch up without a throttle, because they have had no fresh signals for a minute: check that the agents of "
         "their brokers, the collector and the stream run",
         f"{others} catch up without a throttle: they are the most urgent partitions of their broker, have little left to copy, or "
