@@ -327,7 +327,7 @@ class TunerMetric:
         meaning="Requests of this check without a valid answer, by kind: timeout, unreachable, status, redirect, too_large, "
         "not_json, no_value, not_a_number or secret.")
     WEBHOOK_DELIVERIES = _counter("rheostat_webhook_deliveries_total", unit=Unit.COUNT, labels=("cluster", "webhook", "result"),
-        meaning="Deliveries to this receiver by result: delivered, failed (one request; the tuner tries again) or dropped.")
+        meaning="Deliveries to this receiver by result: delivered, failed (this attempt; the tuner tries again) or dropped.")
     WEBHOOK_QUEUE = _gauge("rheostat_webhook_queue_length", unit=Unit.COUNT, labels=("cluster", "webhook"),
         meaning="Events that wait for this receiver.")
 
@@ -379,8 +379,9 @@ class TunerMetric:
     REPLICATION_LAG_MAX = _gauge("rheostat_replication_lag_max_messages", unit=Unit.MESSAGES, labels=_BROKER,
         meaning="Largest lag of a replica on this broker, in messages. Only the fifty brokers with the largest values.")
     REPLICATION_LAG_SECONDS = _gauge("rheostat_replication_lag_seconds", unit=Unit.SECONDS, labels=_BROKER,
-        meaning="Largest lag on this broker in seconds: lag in messages divided by messages written per second, among the "
-        "ten replicas that lag most in messages. Only the fifty brokers with the largest values.")
+        meaning="Largest lag on this broker in seconds. A lag in seconds is the lag in messages divided by the messages that "
+        "producers write per second; only the ten replicas with the largest lags in messages count. Only the fifty brokers "
+        "with the largest values.")
     REPLICATION_LAG_BYTES = _gauge("rheostat_replication_lag_bytes", unit=Unit.BYTES, labels=_BROKER,
         meaning="Lag on this broker in bytes: the sum over the ten replicas that lag most. Only the fifty brokers with the "
         "largest values.")
@@ -390,7 +391,7 @@ class TunerMetric:
         "(stream.window_s) or 5min. Only the fifty brokers with the largest values of each span.")
     REPLICATION_LAG_FIT = _gauge("rheostat_replication_lag_slope_fit_ratio", unit=Unit.RATIO, labels=_TREND,
         meaning="How well a straight line fits the lag of the last 5 minutes (r², 0 to 1); near 1 if the lag changes evenly. "
-        "Only the brokers with a 5-minute trend.")
+        "Only brokers that have rheostat_replication_lag_slope_messages_per_second with span=5min.")
     REPLICATION_LAG_ADDING = _gauge("rheostat_replication_lag_adding_messages", unit=Unit.MESSAGES, labels=_BROKER,
         meaning="Lag in messages of the replicas that a reassignment adds on this broker; no other metric of replication lag "
         "includes them. Only the fifty brokers with the largest values.")
