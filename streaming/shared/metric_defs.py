@@ -202,8 +202,8 @@ class TunerMetric:
     CYCLED_AT = _gauge("rheostat_tuner_last_cycle_timestamp_seconds", unit=Unit.SINCE_1970, labels=_CLUSTER,
         meaning="Time at which the tuner's last cycle ended; absent before the end of the first cycle.")
     CYCLE_FAILURES = _counter("rheostat_cycle_failures_total", unit=Unit.COUNT, labels=("cluster", "controller"),
-        meaning="Cycles of a controller (throttles, mutation_quotas, plans, log_dirs, replication_lag) that ended with an "
-        "internal error; such cycles change nothing.")
+        meaning="Cycles that ended with an internal error, and changed nothing, by control loop of the tuner (label controller): "
+        "throttles, mutation_quotas, plans, log_dirs or replication_lag.")
     RECORDS_REFUSED = _counter("rheostat_tuner_refused_records_total", unit=Unit.COUNT, labels=("cluster", "topic"),
         meaning="Records that the tuner could not read and skipped, by topic (signals, orders).")
     SIGNAL_AGE_SECONDS = _gauge("rheostat_signal_age_seconds", unit=Unit.SECONDS, labels=_BROKER,
