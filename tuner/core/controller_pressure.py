@@ -62,14 +62,15 @@ class Pressure:
         match self.measure:
             case Measure.IDLE:
                 return (
-                    f"idle {100 * self.measured:.0f} % of the time (objective: at least {100 * self.objective:.0f} %)"
+                    f"the controller is idle {100 * self.measured:.0f} % of the time (objective: at least "
+                    f"{100 * self.objective:.0f} %)"
                 )
             case Measure.QUEUE:
-                text = f"events wait {self.measured:.0f} ms in its queue"
+                text = f"events wait {self.measured:.0f} ms in the controller's queue"
             case Measure.CREATE:
                 text = f"creating a topic takes {self.measured:.0f} ms"
             case Measure.APPLY_LAG:
-                text = f"metadata is applied {self.measured:.0f} ms late"
+                text = f"the slowest node applies metadata {self.measured:.0f} ms late"
             case Measure.CREATE_PROBE:
                 text = f"one topic creation in ten takes {self.measured:.0f} ms or more"
             case Measure.FORWARDING:

@@ -143,7 +143,7 @@ def _step_without_signal(
     memory = replace(memory, total=total)
     tenants, holds = assess_tenants(quotas, memory, policy)
     memory, writes, shares = allocate(view, quotas, memory, tenants, total.rate_per_s, policy, lowers_only=True)
-    text = f"{text}, and the total decays to {total.rate_per_s:.1f}/s"
+    text = f"{text}, and the total rate falls to {total.rate_per_s:.1f} partitions/s"
     hold = HoldQuota(None, QuotaReason.CONTROLLER_STALE, text)
     return QuotaStep(replace(memory, last_step_at_ms=view.now_ms), (*changes, hold, *holds, *writes), shares)
 
@@ -224,7 +224,8 @@ def _near_size_limit(
     count, limit = find_size_limit(signal.partitions, view.cluster_wide.replicas, policy)
     unit = "partitions" if policy.partitions_max is not None else "replicas"
     text = (
-        f"{count:.0f} of {limit} {unit} allowed: quotas shrink to {100 * brake_ratio:.0f} % of the controller's capacity, "
-        f"{total_per_s:.1f}/s in total, but not below guaranteed rates. Deletions are limited as well, except for exempt tenants"
+        f"the cluster has {count:.0f} of {limit} permitted {unit}, so the total rate falls to {100 * brake_ratio:.0f} % of the "
+        f"controller's capacity, {total_per_s:.1f} partitions/s, but not below guaranteed rates. Quotas limit deletions as well, "
+        "except deletions of exempt tenants"
     )
     return HoldQuota(None, QuotaReason.PARTITIONS_NEAR_LIMIT, text)

@@ -53,5 +53,5 @@ def explain_setpoint(status: TenantStatus, setpoint_per_s: float, reason: QuotaR
         # Operators count the rules from 1.
         others = ", ".join(str(index + 1) for index in status.match.also_matching)
         precedence = f", which precedes rule {others}" if others else ""
-        rule = f" (rule {status.match.index + 1}{precedence})"
+        rule = f" (rule {status.match.index + 1} of tuner.mutation_quota.tenants{precedence})"
     return f"{status.tenant}: {current} → {setpoint_per_s:g}/s: {rate}; {why}{rule}"

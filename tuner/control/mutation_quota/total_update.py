@@ -189,21 +189,21 @@ def _is_comparable(
 
 
 _EXPLANATIONS = {
-    QuotaReason.INITIAL: "the first total",
+    QuotaReason.INITIAL: "the first total rate",
     QuotaReason.WITHIN_OBJECTIVE: "unchanged, because the controller is near its objective",
     QuotaReason.NOT_BINDING: "unchanged, because no tenant uses up its quota",
     QuotaReason.SETTLING: "unchanged until the last change takes effect",
     QuotaReason.AT_CAP: (
-        "unchanged: with a higher total, tenants that use up their token buckets together would overload the controller"
+        "unchanged: with a higher total rate, tenants that use up their token buckets together would overload the controller"
     ),
     QuotaReason.OVER_CAP: "lowered, because tenants that use up their token buckets together would overload the controller",
-    QuotaReason.NEAR_KNOWN_LIMIT: "unchanged, because a slightly higher total overloaded the controller before",
+    QuotaReason.NEAR_KNOWN_LIMIT: "unchanged, because a slightly higher total rate overloaded the controller before",
     QuotaReason.HEADROOM_AVAILABLE: "raised, because a tenant uses up its quota and the controller has headroom",
     QuotaReason.FALLING_BEHIND: "lowered a little, because brokers would soon apply metadata too late",
     QuotaReason.NEAR_OBJECTIVE: "lowered a little, because the controller is likely to exceed its objective soon",
     QuotaReason.OVER_OBJECTIVE: "lowered, because the controller exceeds its objective",
     QuotaReason.AT_MINIMUM: (
-        "at its minimum: the controller exceeds its objective or nearly exceeds it, but a lower total would not help"
+        "at its minimum: the controller exceeds its objective or nearly exceeds it, but a lower total rate would not help"
     ),
     QuotaReason.HEARTBEAT_TIMEOUTS: "lowered by half, because heartbeats of brokers time out",
 }

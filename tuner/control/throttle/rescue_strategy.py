@@ -74,7 +74,9 @@ def _hold_at_current_rate(throttled: ThrottledSide) -> Hold:
     if current >= limits.rate_bytes_per_s_max * (1 - limits.deadband_ratio):
         text = f"at {case.ceiling_name} ({rate_text(current)}), {remaining} remain"
         return case.hold(Reason.AT_CEILING, text)
-    return case.hold(Reason.WITHIN_DEADBAND, f"{rate_text(current)} is enough: {remaining} remain")
+    more = f"{100 * limits.deadband_ratio:.0f} %"
+    text = f"the move needs at most {more} more than {rate_text(current)}, so the rate stays; {remaining} remain"
+    return case.hold(Reason.WITHIN_DEADBAND, text)
 
 
 def _explain_raise(throttled: ThrottledSide) -> tuple[Reason, str]:

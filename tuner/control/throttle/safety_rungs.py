@@ -184,7 +184,7 @@ def _decay_stale_rate(case: SideCase) -> Decision | None:
         else f"no measurements for {unmeasured_s:.0f} s"
     )
     head = f"{side_name(case.side)} {rate_text(current)} → {rate_text(setpoint)}"
-    text = f"{head}: {cause}, so the raised rate decays to {rate_text(min_rate)}"
+    text = f"{head}: {cause}, so the raised rate falls step by step to {rate_text(min_rate)}"
     return case.set_rate(setting, setpoint, Reason.STALE_DECAY, text)
 
 

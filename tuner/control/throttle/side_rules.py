@@ -117,13 +117,13 @@ def _hold_without_throttle(case: SideCase, stall: Stall) -> Hold:
 def _explain_missing_throttle(case: SideCase) -> str:
     limits = case.view.limits
     if limits.throttles_all_moves:
-        return "no throttle on this side, so there is no rate to change"
-    head = f"no throttle on this side, so the ceiling of {rate_text(limits.rate_bytes_per_s_max)} does not hold here"
+        return "no throttle is set, so there is no rate to change"
+    head = f"no throttle is set, so the ceiling of {rate_text(limits.rate_bytes_per_s_max)} does not limit the move on this side"
     if limits.closed_loop:
-        return f"{head}: unless tuner.unthrottled_moves is throttle, rheostat does not throttle moves of other tools"
+        return f"{head}: rheostat throttles moves of other tools only with tuner.unthrottled_moves: throttle"
     return (
-        f"{head}: with tuner.objective: off rheostat does not throttle moves of other tools. Give them a throttle, or remove "
-        "this setting"
+        f"{head}: with tuner.objective: off rheostat does not throttle moves of other tools. Set a throttle with the tool "
+        "that started the move, or remove tuner.objective: off"
     )
 
 

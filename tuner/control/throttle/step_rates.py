@@ -69,7 +69,8 @@ def find_steps_above_plan_rate(
         for side in sides_of_move(move):
             if side in not_lowered:
                 waiting[key] = (
-                    f"not begun yet: the {side_name(side)} has to be lowered first, because its quota window is empty"
+                    f"not begun yet: the tuner first has to lower the {side_name(side)}, because its quota window is empty, and "
+                    "Kafka would let a whole window's bytes pass at once"
                 )
             elif side in causes_above:
                 causes = waiting if side in ramping else failed

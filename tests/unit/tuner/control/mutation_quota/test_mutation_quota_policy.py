@@ -212,8 +212,8 @@ def test_reason_names_winning_rule_and_the_shadowed_one() -> None:
     rules = (TenantRule(client_id="*"), TenantRule(client_id="a"))
     rig = Rig(MutationPolicy(rules=rules, default_entity=None))
     texts = [d.text for d in rig.cycle(three(rig)).decisions if isinstance(d, SetQuota)]
-    assert "(rule 2, which precedes rule 1)" in texts[0]
-    assert "(rule 1)" in texts[1]
+    assert "(rule 2 of tuner.mutation_quota.tenants, which precedes rule 1)" in texts[0]
+    assert "(rule 1 of tuner.mutation_quota.tenants)" in texts[1]
 
 
 def test_guarantees_above_total_are_cut_and_explained() -> None:
@@ -427,7 +427,7 @@ def test_quotas_except_exempt_shrink_near_partition_limit() -> None:
     rig = Rig(policy)
     made = rig.cycle(three(rig), [controller(rig.now_ms, partitions=1_950)])
     assert written(made) == {A: 6.25, B: 6.25}
-    assert any(isinstance(d, HoldQuota) and "1950 of 2000 partitions allowed" in d.text for d in made.decisions)
+    assert any(isinstance(d, HoldQuota) and "1950 of 2000 permitted partitions" in d.text for d in made.decisions)
     rig = Rig(policy)
     made = rig.cycle(three(rig), [controller(rig.now_ms, partitions=2_100)])
     assert written(made) == {A: 0.1, B: 0.1}
@@ -458,8 +458,14 @@ def test_tenant_at_guaranteed_rate_is_reported() -> None:
     ]  # fmt: skip
     rig = Rig(replace(PLAIN, rules=rules))
     texts = [d.text for d in rig.cycle(three(rig, 10, 0, 20)).decisions if isinstance(d, SetQuota)]
-    assert "→ 40/s: uses 10.00/s; the quota is its guaranteed rate of 40/s (rule 1)" in texts[0]
-    assert "→ 30/s: uses 0.00/s; the quota is its guaranteed rate of 30/s (rule 2)" in texts[1]
+    assert (
+        "→ 40/s: uses 10.00/s; the quota is its guaranteed rate of 40/s (rule 1 of tuner.mutation_quota.tenants)"
+        in texts[0]
+    )
+    assert (
+        "→ 30/s: uses 0.00/s; the quota is its guaranteed rate of 30/s (rule 2 of tuner.mutation_quota.tenants)"
+        in texts[1]
+    )
     assert "→ 25/s: uses 20.00/s; the quota is its demand plus 25 %" in texts[2]
 
 

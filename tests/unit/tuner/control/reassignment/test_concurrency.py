@@ -166,7 +166,9 @@ def test_single_isr_shrink_does_not_halve_concurrency() -> None:
 def test_busy_controller_halves_concurrency_and_request_size() -> None:
     found = at(20, begun(), controllers={100: controller(20_000, idle=0.1)})
     assert (found.slots[SIDE], found.starts_max, reason(found)) == (2, 25, ConcurrencyReason.CONTROLLER_BUSY)
-    assert found.changes[-1].text == ("steps per request: 50 → 25, idle 10 % of the time (objective: at least 30 %)")
+    assert found.changes[-1].text == (
+        "steps per request: 50 → 25, the controller is idle 10 % of the time (objective: at least 30 %)"
+    )
     # Until its window has seen that, neither goes further down nor up again.
     for idle in (0.1, 0.95):
         later = at(40, found.state, controllers={100: controller(40_000, idle=idle)})

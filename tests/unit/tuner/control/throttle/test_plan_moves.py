@@ -324,7 +324,7 @@ def test_warmup_that_the_write_budget_delays_defers_the_step() -> None:
     rig.loop._ramps._writes_per_s_max = rig.loop._ramps._budget = rig.loop._ramps._budget_max = 1.0
     announce(rig, announcing, plans)
     assert announcing.deferred is not None
-    assert "has to be lowered first" in announcing.deferred[KEY]
+    assert "the tuner first has to lower" in announcing.deferred[KEY]
     assert {*announcing.waiting_for_capacity} == {KEY}
 
 

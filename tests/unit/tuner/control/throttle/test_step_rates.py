@@ -17,7 +17,10 @@ from tuner.core.throttle_limits import MB
 
 KEY = ("orders", 0)
 ABOVE = "not begun: the broker 1 leader throttle is at 30.0 MB/s, but the plan may use only 10.0 MB/s"
-LATE = "not begun yet: the broker 1 leader throttle has to be lowered first, because its quota window is empty"
+LATE = (
+    "not begun yet: the tuner first has to lower the broker 1 leader throttle, because its quota window is empty, and Kafka would "
+    "let a whole window's bytes pass at once"
+)
 BOTH = {SOURCE: 10 * MB, TARGET: 10 * MB}
 
 

@@ -197,7 +197,7 @@ def test_unmeasured_rescue_rate_holds_then_decays_by_tenths() -> None:
     assert isinstance(source, SetRate)
     assert (source.reason, source.setpoint_bytes_per_s) == (Reason.STALE_DECAY, 45 * MB)
     assert source.text == (
-        "broker 1 leader throttle 50.0 MB/s → 45.0 MB/s: its last measurements are 72 s old, so the raised rate decays to "
+        "broker 1 leader throttle 50.0 MB/s → 45.0 MB/s: its last measurements are 72 s old, so the raised rate falls step by step to "
         "10.0 MB/s"
     )
     assert rig.throttles.rates[SOURCE] == 45 * MB
@@ -225,7 +225,7 @@ def test_rate_of_previous_tuner_decays_without_signals() -> None:
     [source, _] = unseen_for(rig, 70.0)
     assert isinstance(source, SetRate)
     assert source.text == (
-        "broker 1 leader throttle 50.0 MB/s → 45.0 MB/s: no measurements for 70 s, so the raised rate decays to 10.0 MB/s"
+        "broker 1 leader throttle 50.0 MB/s → 45.0 MB/s: no measurements for 70 s, so the raised rate falls step by step to 10.0 MB/s"
     )
     for step in range(40):
         unseen_for(rig, 80.0 + 5 * step)
