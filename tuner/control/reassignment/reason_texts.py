@@ -89,7 +89,7 @@ CONCURRENCY_REASON_TEXTS: Mapping[ConcurrencyReason, ReasonText] = MappingProxyT
             advice=_RAISE_CEILING,
         ),
         ConcurrencyReason.SLOTS_NOT_USED: ReasonText(
-            cause="fewer partitions are being copied through this side than the present number permits",
+            cause="fewer partitions are being copied through this side than the number of partitions at a time permits",
             effect=_KEEPS,
         ),
         ConcurrencyReason.NO_PARTITION_WAITS: ReasonText(

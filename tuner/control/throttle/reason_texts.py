@@ -80,7 +80,10 @@ CYCLE_REASONS: Mapping[Reason, ReasonText] = MappingProxyType(
             ),
         ),
         Reason.QUOTA_WINDOW_UNSUPPORTED: ReasonText(
-            cause="there is an objective, but `replication.quota.window.size.seconds` is not 1 on some brokers",
+            cause=(
+                "there is an objective, but `replication.quota.window.size.seconds` is not 1 on some brokers, and the control law "
+                "supports only 1"
+            ),
             effect="works as without an objective: it raises only the throttles of stalled moves",
             advice=(
                 "set `replication.quota.window.size.seconds` to 1 in `server.properties` and restart the brokers; to change "
@@ -134,7 +137,7 @@ CYCLE_REASONS: Mapping[Reason, ReasonText] = MappingProxyType(
         ),
         Reason.IN_SYNC: ReasonText(
             cause="replicas on a throttled-replica list are in sync again, or no longer move",
-            effect="removes the list entries of these replicas that the tuner had added",
+            effect="removes the entries that the tuner had added for these replicas",
         ),
     }
 )
@@ -175,7 +178,7 @@ SIDE_REASONS: Mapping[Reason, ReasonText] = MappingProxyType(
             advice="set `tuner.existing_throttles: adopt` if the tuner should control the rate",
         ),
         Reason.VETOED: ReasonText(
-            cause="a check of `tuner.vetoes` vetoes, or has given no valid answer for a while",
+            cause="an external check (setting `tuner.vetoes`) vetoes, or has given no valid answer for a while",
             effect=(
                 "does not raise the rate, and stops a raise in progress; if the setting `effect` of the check is `lower`, also "
                 "lowers the rate to the check's setting `lower_to_bytes_per_s`, and restores the earlier rate after the veto"
