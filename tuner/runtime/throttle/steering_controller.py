@@ -302,9 +302,9 @@ def _decayed_rate(side: BrokerSide, state: ControlState, current: Mapping[Broker
 
 def _change(side: BrokerSide, rate: int, state: ControlState, current: int, is_set_on_broker: bool) -> SetRate:
     setpoint, estimate = state.side_states[side].setpoint.rate_bytes_per_s, state.broker_estimates.get(side[0])
-    text = f"{side_name(side)} {rate_text(current)} → {rate_text(rate)}: target {rate_text(setpoint)}"
+    text = f"{side_name(side)} {rate_text(current)} → {rate_text(rate)}: setpoint {rate_text(setpoint)}"
     if estimate is not None and estimate.latency_limit is not None:
-        text += f", as {estimate.latency_limit.text}"
+        text += f", because {estimate.latency_limit.text}"
     return SetRate(*side, current, rate, Reason.FOLLOWS_CLIENTS, text, is_set_on_broker)
 
 
