@@ -26,9 +26,9 @@ def lag(signal: ReplicationSignal, sources: Sequence[int], worst: LaggingPartiti
     behind = f" behind {formatting.brokers(sources, _NAMES_MAX)}" if sources else ""
     at = ""
     if worst is not None:
-        by_s = f" ({span_text(worst.lag_s)})" if worst.lag_s is not None else ""
+        by_s = f" ({span_text(worst.lag_s)} behind)" if worst.lag_s is not None else ""
         at = f", most of all {worst.topic}-{worst.partition}{by_s}"
-    grows = ", and the lag grows" if growing else ", which is more than usual"
+    grows = ", and the lag grows" if growing else ", and the lag is higher than usual"
     return f"the replicas on broker {signal.broker} lag {lag_messages(signal) or 0:,.0f} messages{behind}{at}{grows}"
 
 

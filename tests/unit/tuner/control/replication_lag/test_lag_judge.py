@@ -118,7 +118,7 @@ def test_judge_usual_lag_that_does_not_grow_is_none() -> None:
     assert judge(view(steady), usual_of(4_500))[1] == ()
     above = only(view(steady), usual_of(100))
     assert (above.growing, above.usual_messages) == (False, 100)
-    assert "more than usual" in above.text
+    assert "higher than usual" in above.text
     assert only(view(steady)).usual_messages is None  # Without history, the lag in seconds decides.
 
 
@@ -199,7 +199,7 @@ def test_judge_recovery_whose_lag_falls_is_no_fault(falling: ReplicationSignal) 
     found = only(recovery(falling), KNOWN)
     assert found.reason is LagReason.RECOVERING
     assert found.text.endswith(
-        "more than usual: they are out of sync and catch up; the lag ends with the recovery, and `rheostat status` shows what is "
+        "higher than usual: they are out of sync and catch up; the lag ends with the recovery, and `rheostat status` shows what is "
         "left to copy"
     )
     assert (found.thread, found.better_fetchers) == (None, None)
@@ -282,7 +282,7 @@ def test_judge_collision_of_line_names_thread_partitions_and_value() -> None:
     assert found.sources == (5,)
     assert (found.topic, found.partition) == (TOPIC, 0)
     assert found.text == (
-        "the replicas on broker 3 lag 4,703 messages behind broker 5, most of all timeline-0 (6.0 s), and the lag grows: "
+        "the replicas on broker 3 lag 4,703 messages behind broker 5, most of all timeline-0 (6.0 s behind), and the lag grows: "
         f"one fetcher thread, ReplicaFetcherThread-{COLLIDING}-5, copies timeline-0, timeline-6 at 640 kB/s, while 2 other threads "
         "have room; num.replica.fetchers=4 would separate these partitions: run `rheostat fetchers --apply`"
     )
