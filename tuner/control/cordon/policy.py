@@ -165,7 +165,7 @@ def _relinquish(
 ) -> tuple[OwnedCordon | None, RelinquishCordon]:
     """Returns what stays on record after another tool has removed all entries that rheostat added."""
     if found.is_broker_cordoned:
-        text = f"broker {broker}: another tool has replaced the cordon of plan {owned.plan} by its own"
+        text = f"broker {broker}: another tool has replaced the cordon of plan {owned.plan} by a cordon of its own"
         return None, RelinquishCordon(broker, owned.directories, CordonReason.CORDONED_ALREADY, text)
     text = f"broker {broker}: another tool has lifted the cordon of plan {owned.plan}"
     remembered = replace(owned, directories=()) if _is_active(plan) else None

@@ -117,7 +117,8 @@ def decide_movements(
     if pause is not None:
         return memory, HoldMovements(CruiseControlReason.PAUSED, f"paused by {pause}")
     if adjusted or now_ms < memory.left_alone_until_ms:
-        text = f"another tool adjusts the concurrency of Cruise Control ({_range_text(lowest, current)}), so it is left alone"
+        numbers = _range_text(lowest, current)
+        text = f"another tool adjusts the concurrency of Cruise Control ({numbers}), so the tuner leaves it alone"
         return memory, HoldMovements(CruiseControlReason.ADJUSTED_BY_TOOL, text)
     if view.rate_bytes_per_s is None:
         text = "no throttle limits the moves of Cruise Control, so its concurrency is left alone"
@@ -148,8 +149,8 @@ def _follow_rate(
     fitting = int(rate_bytes_per_s // limits.rate_per_movement_bytes_per_s)
     movements = max(limits.movements_min, min(limits.movements_max, fitting))
     cause = (
-        f"the lowest throttle of its move is {rate_text(rate_bytes_per_s)}, and each partition should have "
-        f"{rate_text(limits.rate_per_movement_bytes_per_s)}"
+        f"the lowest throttle of its moves is {rate_text(rate_bytes_per_s)}, and each partition should have "
+        f"{rate_text(limits.rate_per_movement_bytes_per_s)} (tuner.cruise_control.rate_per_movement_bytes_per_s)"
     )
     if movements == current:
         text = f"Cruise Control moves {current} partitions per broker at a time, as it should: {cause}"

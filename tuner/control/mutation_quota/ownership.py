@@ -24,12 +24,12 @@ from tuner.control.mutation_quota.state import MutationMemory, OwnedQuota, Uncon
 _TOLERANCE_RATIO = 1e-9  # Kafka stores a double and returns it as a decimal text, so the last digits may differ.
 _LATE_WRITES_MAX = 3  # Earlier writes of one quota that may still arrive late.
 _CAUSES = {
-    QuotaReason.TENANT_GONE: "the tenant was absent for long",
+    QuotaReason.TENANT_GONE: "the tenant has created and deleted no topics for a long time",
     QuotaReason.RELEASED: "released by an operator",
-    QuotaReason.NOT_CONFIGURED: "no longer configured",
+    QuotaReason.NOT_CONFIGURED: "with the present settings rheostat no longer manages this quota",
     QuotaReason.EXEMPT: "the tenant is exempt",
     QuotaReason.PRESERVED: "existing quotas are left alone (existing_quotas: preserve)",
-    QuotaReason.WOULD_SHADOW_EXISTING: "it disables an existing quota",
+    QuotaReason.WOULD_SHADOW_EXISTING: "this quota disables an existing quota of another tool",
 }
 
 
@@ -81,7 +81,7 @@ def restore(
 ) -> RestoreQuota:
     """Returns the decision that restores one owned quota to its earlier value."""
     before = memory.owned[entity].before_per_s
-    action = "removed, because there was none before" if before is None else f"restored to the earlier {before:g}/s"
+    action = "removed, because no quota was set before" if before is None else f"restored to the earlier {before:g}/s"
     return RestoreQuota(entity, quotas.get(entity), before, reason, f"{entity}: {_CAUSES[reason]}: quota {action}")
 
 

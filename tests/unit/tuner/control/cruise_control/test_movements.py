@@ -48,7 +48,7 @@ def test_number_is_the_throttle_divided_by_the_rate_of_a_copy(rate: float, movem
     else:
         assert isinstance(decision, SetMovements)
         assert (decision.current, decision.movements) == (5, movements)
-        assert "partitions per broker at a time: the lowest throttle of its move is" in decision.text
+        assert "partitions per broker at a time: the lowest throttle of its moves is" in decision.text
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,9 @@ def test_steering_writes_are_recorded_before() -> None:
     kinds = [event[0] for event in rig.events]
     assert kinds[:3] == ["steering", "owned", "write"]
     turn = next(e for e in rig.journal.entries if e.kind == "steering")
-    assert ", because clients may have a p99 of " in turn.text, "a change of a rate tells the objective that it follows from"
+    assert ", because clients may have a p99 of " in turn.text, (
+        "a change of a rate tells the objective that it follows from"
+    )
     assert (turn.action, turn.reason) == ("set", "follows_clients")
     [first, *_] = turn.decision["rates"]
     assert first[2] == 10 * MB
