@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 
@@ -22,6 +22,18 @@ LIST_CHARS_MAX = 32_767
 _parse_id = cache(int)
 
 
+def parse_pair(entry: str) -> Pair:
+    """Returns the pair of one entry of a throttled-replica list. Kafka checked the syntax when it accepted the list.
+
+    Raises:
+        ValueError: the entry is not ``partition:broker``; the message quotes it.
+    """
+    partition, colon, broker = entry.strip().partition(":")
+    if not colon or not partition.isdigit() or not broker.isdigit():
+        raise ValueError(f"{entry!r} in a throttled replica list is neither '*' nor 'partition:broker'")
+    return _parse_id(partition), _parse_id(broker)
+
+
 @dataclass(frozen=True, slots=True)
 class ThrottledReplicas:
     """The value of ``leader|follower.replication.throttled.replicas`` on one topic."""
@@ -30,8 +42,12 @@ class ThrottledReplicas:
     pairs: frozenset[Pair] = frozenset()
 
     @classmethod
-    def parse(cls, text: str | None) -> ThrottledReplicas:
-        """Returns the parsed setting. Kafka checked the syntax when it accepted the value.
+    def parse(cls, text: str | None, pair_of: Callable[[str], Pair] = parse_pair) -> ThrottledReplicas:
+        """Returns the parsed setting.
+
+        Args:
+            pair_of: parses one entry. A caller that parses many lists passes ``cache(parse_pair)``, because the lists of different
+                topics repeat the same pairs, and the cache keeps one object for each pair.
 
         Raises:
             ValueError: an entry is neither ``*`` nor ``partition:broker``; the message quotes it.
@@ -40,15 +56,8 @@ class ThrottledReplicas:
             return cls()
         if text.strip() == kafka_names.ALL_REPLICAS:
             return cls(all_replicas=True)
-        pairs = set()
-        for entry in text.split(","):
-            if not entry.strip():
-                continue  # Kafka accepts an empty entry, as in "0:1,".
-            partition, colon, broker = entry.strip().partition(":")
-            if not colon or not partition.isdigit() or not broker.isdigit():
-                raise ValueError(f"{entry!r} in a throttled replica list is neither '*' nor 'partition:broker'")
-            pairs.add((_parse_id(partition), _parse_id(broker)))
-        return cls(pairs=frozenset(pairs))
+        # Kafka accepts an empty entry, as in "0:1,".
+        return cls(pairs=frozenset(pair_of(entry) for entry in text.split(",") if entry.strip()))
 
     def __bool__(self) -> bool:
         return self.all_replicas or bool(self.pairs)
@@ -94,10 +103,11 @@ class TopicThrottle:
         )
 
     @classmethod
-    def from_configs(cls, configs: dict[str, str]) -> TopicThrottle:
+    def from_configs(cls, configs: dict[str, str], pair_of: Callable[[str], Pair] = parse_pair) -> TopicThrottle:
+        """Returns the lists of a topic's settings. For ``pair_of`` and errors, see ``ThrottledReplicas.parse``."""
         return cls(
-            ThrottledReplicas.parse(configs.get(kafka_names.LEADER_REPLICAS)),
-            ThrottledReplicas.parse(configs.get(kafka_names.FOLLOWER_REPLICAS)),
+            ThrottledReplicas.parse(configs.get(kafka_names.LEADER_REPLICAS), pair_of),
+            ThrottledReplicas.parse(configs.get(kafka_names.FOLLOWER_REPLICAS), pair_of),
         )
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
+from functools import cache
 
 from streaming.shared import kafka_names
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError, ConfigValue, PartitionState
-from streaming.shared.throttle_settings import LIST_KEYS, RATE_KEYS, TopicThrottle
+from streaming.shared.throttle_settings import LIST_KEYS, RATE_KEYS, Pair, TopicThrottle, parse_pair
 from tuner.core.cluster import BrokerSide, ClusterUnreadable, LiveCluster, PartitionMove, RateSetting
 from tuner.core.fetchers import NUM_REPLICA_FETCHERS, NUM_REPLICA_FETCHERS_DEFAULT
 from tuner.core.partition_limits import InternalPartitions, count_internal
@@ -26,9 +27,9 @@ _NUMBERS = (
 class _TopicLists:
     """The throttled-replica lists of one topic, both as Kafka's text and parsed."""
 
-    def __init__(self, configs: dict[str, str]) -> None:
+    def __init__(self, configs: dict[str, str], pair_of: Callable[[str], Pair]) -> None:
         self.configs = configs
-        self.throttle = TopicThrottle.from_configs(configs)
+        self.throttle = TopicThrottle.from_configs(configs, pair_of)
 
 
 class ClusterReader:
@@ -107,8 +108,11 @@ class ClusterReader:
         if full and self._on_all_partitions is not None:
             self._on_all_partitions(all_partitions)
         topics = {s.topic for s in all_partitions} if full else {*self._lists, *extra_topics, *(m.topic for m in moves)}
+        # A cache for this snapshot alone, because a lasting cache would also keep pairs that no list names any more.
+        pair_of = cache(parse_pair)
         topic_lists = {
-            topic: self._parse_lists(topic, c) for topic, c in client.topic_configs(topics, LIST_KEYS.values()).items()
+            topic: self._parse_lists(topic, configs, pair_of)
+            for topic, configs in client.topic_configs(topics, LIST_KEYS.values()).items()
         }
         self._lists = {
             t: parsed for t, parsed in topic_lists.items() if parsed.throttle.leader or parsed.throttle.follower
@@ -157,10 +161,10 @@ class ClusterReader:
         self._moves = moves
         return tuple(moves.values())
 
-    def _parse_lists(self, topic: str, configs: dict[str, str]) -> _TopicLists:
+    def _parse_lists(self, topic: str, configs: dict[str, str], pair_of: Callable[[str], Pair]) -> _TopicLists:
         known = self._lists.get(topic)
         try:
-            return known if known is not None and known.configs == configs else _TopicLists(configs)
+            return known if known is not None and known.configs == configs else _TopicLists(configs, pair_of)
         except ValueError as error:
             raise ValueError(f"topic {topic}: {error}") from error
 

@@ -120,6 +120,13 @@ def test_empty_entries_of_replica_list_are_ignored(text: str) -> None:
     }
 
 
+def test_equal_pairs_of_different_topics_are_same_object() -> None:
+    lists = {topic: {kafka_names.LEADER_REPLICAS: "300:1001"} for topic in ("orders", "payments")}
+    orders, payments = read_lists(FakeClusterClient(lists), full=True).values()
+    assert [*orders.pairs] == [*payments.pairs] == [(300, 1001)]
+    assert next(iter(orders.pairs)) is next(iter(payments.pairs))
+
+
 def test_partial_snapshot_reads_moving_and_listed_topics_only() -> None:
     client = FakeClusterClient({"payments": {kafka_names.LEADER_REPLICAS: "*"}})
     reader = reader_of(client)
