@@ -187,7 +187,7 @@ def _impossible(
     topic, partition = candidate.transition.topic, candidate.transition.partition
     text = (
         f"{topic}-{partition}: new writes alone take {rate_text(steady_state_bytes_per_s)} of the {side_name(side)}, "
-        f"whose maximum is {rate_text(quota)}, so the copy would not end. Raise the maximum to "
-        f"{rate_text(steady_state_bytes_per_s / STEADY_STATE_SHARE_MAX)} or more, or move the partition when less is written"
+        f"which may be at most {rate_text(quota)} (ceiling, or --throttle of the plan), so the copy would not end. Raise this "
+        f"limit to {rate_text(steady_state_bytes_per_s / STEADY_STATE_SHARE_MAX)} or more, or move the partition when less is written"
     )
     return HeldPartition(topic, partition, HeldBy.QUOTA, side, text)

@@ -158,8 +158,8 @@ def test_partition_that_never_fits_is_reported() -> None:
     (held,) = found.impossible
     assert (held.topic, held.partition, held.side) == ("orders", 0, (1, L))
     assert held.text == (
-        "orders-0: new writes alone take 40.0 MB/s of the broker 1 leader throttle, whose maximum is 30.0 MB/s, so the copy would "
-        "not end. Raise the maximum to 48.0 MB/s or more, or move the partition when less is written"
+        "orders-0: new writes alone take 40.0 MB/s of the broker 1 leader throttle, which may be at most 30.0 MB/s (ceiling, or "
+        "--throttle of the plan), so the copy would not end. Raise this limit to 48.0 MB/s or more, or move the partition when less is written"
     )
 
 

@@ -415,7 +415,7 @@ def test_plan_waits_for_broker_at_partition_limit() -> None:
         rig.cycle()
     assert sorted(rig.replicas().values()) == [(1, 2), (1, 3)]
     assert rig.plan().state.blockers == (
-        "1 steps wait for brokers at their partition limit: 3",
+        "1 steps wait for brokers that are at their partition limit: 3",
     )  # fmt: skip
 
 
