@@ -62,7 +62,9 @@ def find_blockers(
     if schedule.held.get(HeldBy.PARTITION_LIMIT):
         brokers = _name_brokers(schedule.full_brokers)
         count = schedule.held[HeldBy.PARTITION_LIMIT]
-        texts.append(f"{count} steps wait for brokers that are at their partition limit: {brokers}{_no_rollback_advice(plan)}")
+        texts.append(
+            f"{count} steps wait for brokers that are at their partition limit: {brokers}{_no_rollback_advice(plan)}"
+        )
     return tuple(texts)
 
 

@@ -185,9 +185,10 @@ def _impossible(
     candidate: WaitingPartition, side: BrokerSide, steady_state_bytes_per_s: float, quota: float
 ) -> HeldPartition:
     topic, partition = candidate.transition.topic, candidate.transition.partition
+    needed = rate_text(steady_state_bytes_per_s / STEADY_STATE_SHARE_MAX)
     text = (
         f"{topic}-{partition}: new writes alone take {rate_text(steady_state_bytes_per_s)} of the {side_name(side)}, "
         f"which may be at most {rate_text(quota)} (ceiling, or --throttle of the plan), so the copy would not end. Raise this "
-        f"limit to {rate_text(steady_state_bytes_per_s / STEADY_STATE_SHARE_MAX)} or more, or move the partition when less is written"
+        f"limit to {needed} or more, or move the partition when less is written"
     )
     return HeldPartition(topic, partition, HeldBy.QUOTA, side, text)
