@@ -80,8 +80,8 @@ def allocate(
     decisions = list[QuotaDecision]()
     if sharing.guarantees_cut:
         text = (
-            f"the guaranteed rates of {len(managed)} tenants exceed the available {allocated_per_s:.1f}/s: all guaranteed "
-            "rates are reduced by the same factor"
+            f"the guaranteed rates of {len(managed)} tenants add up to more than the {allocated_per_s:.1f} partitions/s that are "
+            "available: all guaranteed rates are reduced by the same factor"
         )
         decisions.append(HoldQuota(None, QuotaReason.GUARANTEES_CUT, text))
     total_weight = math.fsum(t.rule.weight for t in managed)

@@ -39,7 +39,9 @@ def explain_setpoint(status: TenantStatus, setpoint_per_s: float, reason: QuotaR
     rate = "backlogged" if status.state.backlogged else f"uses {status.state.rate_per_s:.2f}/s"
     guarantee = "the quota is the lowest quota that any tenant gets"
     if sharing.guarantees_cut:
-        guarantee = "the guaranteed rates exceed the total, so all of them are reduced by the same factor"
+        guarantee = (
+            "all guaranteed rates are reduced by the same factor, because they add up to more than the total rate"
+        )
     elif status.rule.rate_per_s_min is not None:
         guarantee = f"the quota is its guaranteed rate of {status.rule.rate_per_s_min:g}/s"
     why = {

@@ -153,7 +153,7 @@ def _exclude_surplus(
     surplus_with_quota = max(0, len(with_quota) - limits.tenants_max)
     kept = ""
     if surplus_with_quota:
-        kept = f", except {surplus_with_quota} that keep their managed quota until they are absent for an hour"
+        kept = f", except {surplus_with_quota} that keep their quota until they have had no mutations for an hour"
     text = (
         f"{len(managed)} tenants, but at most {limits.tenants_max} have a quota by name: the others share the <default> "
         f"quota{kept}. Check for clients that generate a new client-id each time"
