@@ -187,8 +187,8 @@ def progress() -> list[timeseries.Panel]:
         ),
         lines(
             "Partitions moving",
-            "Partitions in reassignment, and those with a replica that left the ISR and is catching up. If the line of "
-            "these replicas stays above zero, check their broker.",
+            "Partitions in reassignment, and partitions with a replica that left the ISR and is catching up. If the second "
+            "line stays above zero, check the brokers of these replicas.",
             COUNT,
             query(most(TunerMetric.REASSIGNING_PARTITIONS), "moving"),
             query(most(TunerMetric.RECOVERING_PARTITIONS), "with a replica that returns to the ISR"),

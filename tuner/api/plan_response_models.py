@@ -63,7 +63,7 @@ class Plans(Paged):
         "other fields hold the last known values"
     )
     unknown_since_ms: int | None = Field(
-        description="since when the state is unknown; null if it is known, or if it was never known since the start"
+        description="the time since which the state is unknown; null: the state is known, or has been unknown since the start"
     )
     order: str = Field(description="a sentence: the order in which the partitions of all plans move")
     plans: list[PlanStatusBody]

@@ -23,7 +23,9 @@ from tuner.core.reassignment_plan import DesiredPlanState, PlanPartition
 PLANS_NAMED_MAX = 20
 # Twice the longest time that the executor takes to check a large plan once.
 SNAPSHOT_AGE_S_MAX = 120.0
-OVERDUE_REASON = "no check of the plans has ended since then, though one was due: see the tuner's log"
+OVERDUE_REASON = (
+    "the tuner has not ended a check of the plans since then, although a check was due: see the tuner's log"
+)
 
 
 class PlanSnapshot(NamedTuple):

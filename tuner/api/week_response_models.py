@@ -17,7 +17,7 @@ class CopyBody(BaseModel):
 class LoadForecastBody(BaseModel):
     bytes_per_s: list[int | None] = Field(description="the mean of each step; null: not known")
     error_bytes_per_s: list[int | None] = Field(
-        description="for each step, the mean error of forecasts that far ahead; null: not measured yet"
+        description="for each step, the mean error of earlier forecasts with the same lead time; null: not measured yet"
     )
     model: str = Field(description="the model with the most weight")
 

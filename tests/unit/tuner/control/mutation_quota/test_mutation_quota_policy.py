@@ -401,7 +401,7 @@ def test_random_client_ids_do_not_create_endless_quotas() -> None:
     rig.policy = replace(rig.policy, limits=MutationLimits(tenants_max=2))
     made = rig.cycle([tenant(rig.now_ms, i / 10, client_id=f"c{i}") for i in range(20)])
     [text] = [d.text for d in made.decisions if d.reason is QuotaReason.TOO_MANY_TENANTS]
-    assert "the others share the <default> quota, except 3 that keep their managed quota" in text
+    assert "the others share the <default> quota, except 3 that keep their quota" in text
     assert len(rig.quotas) == 6
 
 
