@@ -30,7 +30,8 @@ def load() -> list[timeseries.Panel]:
     return [
         lines(
             "Received from producers, by broker",
-            "Bytes/s of producers. The daily pattern shows at which hours clients leave bandwidth for a move. `rheostat plan estimate` uses "
+            "Bytes/s of producers. The daily pattern shows at which hours clients leave bandwidth for a move. "
+            "`rheostat plan estimate` uses "
             "this pattern.",
             BYTES_PER_SECOND,
             query(per_broker(TunerMetric.CLIENT_BYTES, direction="in"), _BROKER),

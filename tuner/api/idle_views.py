@@ -147,7 +147,8 @@ def fetcher_rows(snapshot: StatusSnapshot) -> tuple[list[dict[str, Any]], str]:
             rows.append({"follower": broker, "sources": cells[:_SOURCES_MAX], "excess": excess})
     if not rows:
         return [], (
-            "unknown, because no signal about fetcher threads has arrived. This signal needs the metric `FetcherLagMetrics` of JMX agents."
+            "unknown, because no signal about fetcher threads has arrived. This signal needs the metric "
+            "`FetcherLagMetrics` of JMX agents."
         )
     rows.sort(key=lambda row: (-row["excess"], row["follower"]))
     colliding = sum(row["excess"] for row in rows)

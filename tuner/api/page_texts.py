@@ -163,7 +163,8 @@ def no_lag_text(store: StatusStore, snapshot: StatusSnapshot, followers: int) ->
         return text
     if not followers:
         return (
-            "The tuner has no signal about replication lag. This signal needs the metric `FetcherLagMetrics` of JMX agents, and a stream of "
+            "The tuner has no signal about replication lag. This signal needs the metric `FetcherLagMetrics` of "
+            "JMX agents, and a stream of "
             "this version."
         )
     subject = (
