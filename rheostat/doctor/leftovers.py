@@ -72,6 +72,6 @@ def leftover_trials(client: ClusterClient, settings: Settings) -> Iterator[Findi
         yield Finding(
             _TRIALS_CHECK,
             FindingVerdict.ADVICE,
-            "a killed `rheostat quotas measure` has left its metering quota, which limits no tenant",
+            "a killed `rheostat quotas measure` has left the quota with which Kafka measured tenants; it is too high to limit one",
             "`rheostat quotas measure --clear` removes it",
         )

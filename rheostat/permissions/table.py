@@ -222,7 +222,7 @@ CALIBRATE = Role(
         _cluster("Describe DescribeConfigs", "reassignments, quotas, settings of the quota window"),
         _cluster(
             "AlterConfigs",
-            "a very high quota (the metering quota) that makes Kafka measure a client; not needed for `calibrate`",
+            "a quota too high to limit a client, because Kafka measures only clients that have a quota; not needed for `calibrate`",
         ),
         _topic("Describe DescribeConfigs", ALL, "to see whether partitions move, or leave the ISR"),
         _topic(

@@ -258,8 +258,8 @@ def print_quotas(report: dict[str, Any], console: Console) -> None:
 
     if report["metering_left"]:
         console.print(
-            "A killed `rheostat quotas measure` has left its metering quota behind, which limits no tenant: `rheostat quotas "
-            "measure --clear` removes it.",
+            "A killed `rheostat quotas measure` has left the quota with which Kafka measured tenants. It is too high to limit one. "
+            "`rheostat quotas measure --clear` removes it.",
             soft_wrap=True,
         )
     if report["what_if"] is not None:

@@ -316,4 +316,4 @@ def check_diagnosis(row: dict[str, Any]) -> None:
     assert (row["partition"], row["broker"]) in COLLIDING
     assert row["client_id"] == client_id(thread, source)
     assert row["better_fetchers"] == BETTER
-    assert f"num.replica.fetchers={BETTER} would separate these partitions" in row["text"]
+    assert f"with num.replica.fetchers={BETTER} these partitions would have different threads" in row["text"]

@@ -77,7 +77,7 @@ def run_measure(config: Path, for_s: float, *, yes: bool, as_json: bool) -> int:
         if plan is MeteringPlan.ONLY_READ:
             tell(
                 f"{len(quotas)} mutation quotas exist already, so Kafka counts the tenants that they apply to. Nothing is set, "
-                "because a metering quota would have precedence over them."
+                "because the quota of this command would have precedence over them."
             )
             _watch(agents, readings, for_s, as_json=as_json)
         else:
@@ -112,7 +112,7 @@ def run_clear(config: Path, *, yes: bool) -> int:
             )
             tell(f"Nothing to remove: no measurement has left its quota behind.{running}")
             return EXIT_DONE
-        confirm([f"Remove the metering quota of {EVERY_PAIR}, which an earlier measurement has left behind."], yes=yes)
+        confirm([f"Remove the quota of {EVERY_PAIR} that an earlier `rheostat quotas measure` has left behind."], yes=yes)
         failure = _remove(client)
         tell(_removed_text(failure))
         send.submit(settings, send.end_trial(QuotaTrialKind.MEASURE))
@@ -142,7 +142,7 @@ def _open_agents(settings: Settings) -> Iterator[AgentReader]:
 
 def _change_text(plan: MeteringPlan, for_s: float) -> str:
     if plan is MeteringPlan.TAKE_OVER:
-        begin = f"Use the metering quota of {EVERY_PAIR} that an earlier measurement has left behind"
+        begin = f"Use the quota of {EVERY_PAIR} that an earlier `rheostat quotas measure` has left behind"
     else:
         begin = f"Set controller_mutation_rate={TRIAL_PER_S:.0f} for {EVERY_PAIR}, which limits no tenant"
     return f"{begin}, and remove it after {span_text(for_s)}."
@@ -178,8 +178,8 @@ def _remove(client: QuotaClient) -> str | None:
 
 def _removed_text(failure: str | None) -> str:
     if failure is None:
-        return "The metering quota is removed."
-    return f"The metering quota is not removed: {failure}. `rheostat quotas measure --clear` removes it."
+        return "The quota with which Kafka measured the tenants is removed."
+    return f"The quota with which Kafka measured the tenants is not removed: {failure}. `rheostat quotas measure --clear` removes it."
 
 
 def _until(condition: Callable[[], bool]) -> bool:

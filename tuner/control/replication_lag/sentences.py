@@ -59,9 +59,9 @@ def fetcher_bound(
         f", while {with_room} other {'threads have' if with_room > 1 else 'thread has'} room" if with_room > 0 else ""
     )
     cure = (
-        f"{NUM_REPLICA_FETCHERS}={better} would separate these partitions: run `rheostat fetchers --apply`"
+        f"with {NUM_REPLICA_FETCHERS}={better} these partitions would have different threads: run `rheostat fetchers --apply`"
         if better is not None
-        else "run `rheostat fetchers` for the number of threads that separates these partitions"
+        else "run `rheostat fetchers`: it names a number of threads with which these partitions have different threads"
     )
     return f"one fetcher thread, {client_id(thread.fetcher, thread.source)}, {copies}{rate}{room}; {cure}"
 

@@ -284,7 +284,7 @@ def test_judge_collision_of_line_names_thread_partitions_and_value() -> None:
     assert found.text == (
         "the replicas on broker 3 lag 4,703 messages behind broker 5, most of all timeline-0 (6.0 s behind), and the lag grows: "
         f"one fetcher thread, ReplicaFetcherThread-{COLLIDING}-5, copies timeline-0, timeline-6 at 640 kB/s, while 2 other threads "
-        "have room; num.replica.fetchers=4 would separate these partitions: run `rheostat fetchers --apply`"
+        "have room; with num.replica.fetchers=4 these partitions would have different threads: run `rheostat fetchers --apply`"
     )
 
 
