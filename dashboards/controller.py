@@ -109,8 +109,8 @@ def wrong() -> list[stat.Panel]:
         verdict(
             "Failed writes",
             "Writes of mutation quotas that failed, or whose new value was missing when the tuner read it back, in the "
-            "time range shown. Above 0, "
-            "`rheostat doctor` checks rights and brokers.",
+            "time range shown. If it is above 0, run "
+            "`rheostat doctor`: it checks permissions and brokers.",
             grown(TunerMetric.QUOTA_FAILURES, over="$__range"),
             none_is_well(),
             alert="TunerActuationFailing",

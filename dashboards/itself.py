@@ -62,8 +62,8 @@ def wrong() -> list[stat.Panel]:
         ),
         verdict(
             "Failed scrapes",
-            "Scrapes that returned no metrics, in the time range shown. Above 0, `rheostat doctor` examines the "
-            "agent of each node.",
+            "Scrapes that returned no metrics, in the time range shown. If it is above 0, run `rheostat doctor`: it examines "
+            "the agent of each node.",
             f"{grown(CollectorMetric.SCRAPE_FAILURES, over='$__range')} or vector(0)",
             thresholds((None, GREEN), (1, YELLOW)),
         ),

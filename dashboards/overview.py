@@ -105,7 +105,7 @@ def wrong() -> list[stat.Panel]:
         verdict(
             "Throttles that need attention",
             "Throttles that the tuner could not judge in the last cycle, or with which a move cannot end; at most 100. "
-            "Above 0, `rheostat status` shows the reason of each throttle.",
+            "If it is above 0, run `rheostat status`: it shows the reason of each throttle.",
             f"count({select(TunerMetric.NEEDS_ATTENTION)}) or vector(0)",
             thresholds((None, GREEN), (1, YELLOW)),
             alert="SignalsStale",
@@ -169,8 +169,8 @@ def itself() -> list[stat.Panel]:
         verdict(
             "Failed writes",
             "Writes to the cluster that failed, or whose new value was missing when the tuner read it back, in the time "
-            "range shown. Above 0, `rheostat"
-            " doctor` checks rights and brokers.",
+            "range shown. If it is above 0, run `rheostat"
+            " doctor`: it checks permissions and brokers.",
             grown(TunerMetric.ACTUATION_FAILURES, over="$__range"),
             none_is_well(),
             alert="TunerActuationFailing",

@@ -54,7 +54,7 @@ def read_tuners(settings: Settings, now_ms: int) -> tuple[TunerPresence, ...]:
     except (KafkaError, RuntimeError, OSError) as error:
         raise CommandError(
             f"It is unknown whether a tuner runs: {topic} cannot be read ({type(error).__name__}: {error}). The command "
-            f"needs the right Read on Topic {topic}."
+            f"needs the permission Read on Topic {topic}."
         ) from error
     finally:
         reader.close(timeout_ms=2000)

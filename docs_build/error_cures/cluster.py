@@ -29,7 +29,7 @@ CURES: Mapping[str, str] = MappingProxyType(
             f"grant the tuner's user Write on the journal's topic, and Write and Describe on the transactional id of the "
             f"journal; {RIGHTS}"
         ),
-        "The command needs the right Read on Topic": f"grant Read on this topic to the user of the command; {RIGHTS}",
+        "The command needs the permission Read on Topic": f"grant Read on this topic to the user of the command; {RIGHTS}",
         "Another version of rheostat wrote the checkpoint": (
             "start the version that wrote the checkpoint, or move the folder `stream.checkpoint_dir` to another place: without the "
             "folder, the stream begins with new records"

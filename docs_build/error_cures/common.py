@@ -13,7 +13,7 @@ CURES: Mapping[str, str] = MappingProxyType(
             "check the path and its permissions: the user that runs rheostat must be able to read the file"
         ),
         "not UTF-8 text": "save the file as UTF-8: `iconv -f ISO-8859-1 -t UTF-8 OLD > NEW`",
-        "the command needs the right Read on Topic": (
+        "the command needs the permission Read on Topic": (
             f"grant Read on each topic in the message to the user of the command; {RIGHTS}"
         ),
         "The cluster cannot be read: ERROR": DOCTOR,

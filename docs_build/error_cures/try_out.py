@@ -19,7 +19,7 @@ CURES: Mapping[str, str] = MappingProxyType(
             "add `--config FILE` to read the cluster's records, or `--journal FILE` to read a file that `--export` wrote"
         ),
         "The recorded inputs are damaged": (
-            "choose a range without these records. Only rheostat may have the right Write on its topics: check the ACLs of the "
+            "choose a range without these records. Only rheostat may have the permission Write on its topics: check the ACLs of the "
             "inputs "
             "topic"
         ),

@@ -25,7 +25,7 @@ def avoid_fetcher_collisions(
     if missing := [broker for broker in brokers if broker not in fetchers]:
         tell(
             f"Fetcher threads were not considered, because {NUM_REPLICA_FETCHERS} of broker {', '.join(map(str, missing))} cannot "
-            "be read: check that these brokers answer, and the right DescribeConfigs on Cluster."
+            "be read: check that these brokers answer, and the permission DescribeConfigs on Cluster."
         )
         return placement
     hosted = count_threads(

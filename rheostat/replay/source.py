@@ -71,7 +71,7 @@ def from_cluster(settings: Settings, from_ms: int, to_ms: int) -> RecordedInputs
         return _decode(lines, _available_text(settings.cluster, reader, topic))
     except (JournalError, KafkaError) as error:
         raise CommandError(
-            f"{topic} cannot be read ({error}): the command needs the right Read on Topic {topic}."
+            f"{topic} cannot be read ({error}): the command needs the permission Read on Topic {topic}."
         ) from error
     finally:
         reader.close(timeout_ms=2000)

@@ -166,7 +166,7 @@ def show_once(
                 _add_records(view, tail.poll(_POLL_MS))
         except KAFKA_ERRORS as error:
             raise CommandError(
-                f"The signals cannot be read ({error}): the command needs the right Read on Topic {topic}."
+                f"The signals cannot be read ({error}): the command needs the permission Read on Topic {topic}."
             ) from error
     now_ms = _now_ms()
     if as_json:

@@ -139,7 +139,7 @@ def read_journal_state(settings: Settings, counts: Mapping[str, int] = RING_SIZE
         raise CommandError(f"The journal cannot be read: {error}.") from error
     except (JournalError, KafkaError) as error:
         raise CommandError(
-            f"The journal cannot be read ({error}): the command needs the right Read on Topics {topics.journal} and "
+            f"The journal cannot be read ({error}): the command needs the permission Read on Topics {topics.journal} and "
             f"{topics.orders}."
         ) from error
     finally:

@@ -84,5 +84,5 @@ class Sender:
 
     def _explain(self, error: Exception) -> str:
         if isinstance(error, kafka.errors.TopicAuthorizationFailedError):
-            return f"the right Write on Topic {self._topic} is missing"
+            return f"the permission Write on Topic {self._topic} is missing"
         return f"{self._topic} cannot be written: {error}"

@@ -132,7 +132,7 @@ def test_order_without_broker_response_is_reported_as_unknown(broker: Broker, an
 
 def test_order_without_permission_names_the_missing_acl(broker: Broker) -> None:
     broker.takes = [FORBIDDEN]
-    assert give(broker) == "the order is not recorded, because the right Write on Topic rheostat.orders is missing"
+    assert give(broker) == "the order is not recorded, because the permission Write on Topic rheostat.orders is missing"
 
 
 @pytest.mark.parametrize("where", ["begins", "refuses"])
@@ -227,7 +227,7 @@ def test_plan_without_response_to_parts_is_not_recorded(broker: Broker) -> None:
 
 def test_plan_update_without_permission_names_the_missing_acl(broker: Broker) -> None:
     broker.takes = [FORBIDDEN]
-    with pytest.raises(CommandError, match="not recorded, because the right Write on Topic"):
+    with pytest.raises(CommandError, match="not recorded, because the permission Write on Topic"):
         plan_store.update_plan(SETTINGS, PLAN, paused_plan)
 
 
