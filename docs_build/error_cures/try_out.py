@@ -19,9 +19,8 @@ CURES: Mapping[str, str] = MappingProxyType(
             "add `--config FILE` to read the cluster's records, or `--journal FILE` to read a file that `--export` wrote"
         ),
         "The recorded inputs are damaged": (
-            "choose a range without these records. Only rheostat may have the permission Write on its topics: check the ACLs of the "
-            "inputs "
-            "topic"
+            "choose a range without these records. Only rheostat may have the permission Write on its topics: check the ACLs of "
+            "the inputs topic"
         ),
         "KEY: …: give a range with an objective": (
             "choose a range in which the tuner had an objective, or try the settings with `rheostat simulate`. Without an "

@@ -175,7 +175,8 @@ def _measure_idle(guard: CalibrationGuard) -> float:
     p90_ms = guard.learn_idle_load()
     if p90_ms is None:
         raise CommandError(
-            "The latency of the controller cannot be measured: the permission AlterConfigs on the calibration's topics may be missing."
+            "The latency of the controller cannot be measured. The permission AlterConfigs on the topics of the calibration "
+            "may be missing."
         )
     if guard.objective.create_probe_p90_ms_max is None:
         guard.set_probe_limit(float(round(max(2 * p90_ms, p90_ms + 50))))

@@ -112,7 +112,9 @@ def run_clear(config: Path, *, yes: bool) -> int:
             )
             tell(f"Nothing to remove: no measurement has left its quota behind.{running}")
             return EXIT_DONE
-        confirm([f"Remove the quota of {EVERY_PAIR} that an earlier `rheostat quotas measure` has left behind."], yes=yes)
+        confirm(
+            [f"Remove the quota of {EVERY_PAIR} that an earlier `rheostat quotas measure` has left behind."], yes=yes
+        )
         failure = _remove(client)
         tell(_removed_text(failure))
         send.submit(settings, send.end_trial(QuotaTrialKind.MEASURE))
@@ -179,7 +181,10 @@ def _remove(client: QuotaClient) -> str | None:
 def _removed_text(failure: str | None) -> str:
     if failure is None:
         return "The quota with which Kafka measured the tenants is removed."
-    return f"The quota with which Kafka measured the tenants is not removed: {failure}. `rheostat quotas measure --clear` removes it."
+    return (
+        f"The quota with which Kafka measured the tenants is not removed: {failure}. "
+        "`rheostat quotas measure --clear` removes it."
+    )
 
 
 def _until(condition: Callable[[], bool]) -> bool:
