@@ -16,6 +16,8 @@ Limits of this lease, and how this module deals with them:
    (``awaits_renewal``).
 4. kafka-python can miss the end of a rebalance whose only cause was a change of the topic's metadata. Such a member never gets its
    assignment and sends no heartbeats. So a member joins again if it has no assignment for longer than a rebalance can take.
+5. kafka-python joins a group even if it does not know the partitions of the topic yet. The only member of a group would then assign
+   no partition to itself, and join a second time. So a member first asks for the partitions.
 
 Invariant: only a holder of the tuners' lease takes over the journal. If the journal refuses the records of a holder, this holder
 leaves the group and joins again, because either its own lease or the lease of the other tuner is out of date.
@@ -34,7 +36,7 @@ from kafka.coordinator.assignors.abstract import AbstractPartitionAssignor
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 
-from streaming.shared.kafka.client_internals import heartbeat, poll_until
+from streaming.shared.kafka.client_internals import fetch_partitions, heartbeat, poll_until
 from streaming.shared.kafka.clients import consumer
 from streaming.shared.kafka.settings import KafkaSettings
 
@@ -139,6 +141,7 @@ class Lease:
                 self._consumer = self._create_consumer()
                 self._consumer.subscribe([self._partition.topic], listener=_AssignmentListener(self))
                 self.note_rebalance(still_member=False)
+                fetch_partitions(self._consumer, self._partition.topic, _REBALANCE_POLL_S)
             self.is_denied = False
             if self.is_member:
                 self._consumer.poll(timeout_ms=round(timeout_s * 1000))

@@ -54,6 +54,17 @@ def heartbeat(consumer: KafkaConsumer) -> Any:
     return consumer._coordinator.heartbeat
 
 
+def fetch_partitions(consumer: KafkaConsumer, topic: str, timeout_s: float) -> None:
+    """Waits until a consumer knows the partitions of a topic to which it subscribes, or until the timeout.
+
+    Raises:
+        kafka.errors.KafkaTimeoutError: no broker answered within the timeout.
+    """
+    timer = Timer(timeout_s * 1000)
+    while consumer._cluster.partitions_for_topic(topic) is None and not timer.expired:
+        consumer._net.run(consumer._manager.wait_for, consumer._cluster.request_update(), timer.timeout_ms)
+
+
 def poll_until(consumer: KafkaConsumer, timeout_s: float, is_done: Callable[[], bool]) -> None:
     """Polls a group member that reads no records, until ``is_done()`` or the timeout.
 

@@ -50,7 +50,15 @@ class Member:
         self.closed = False
         self.next: Callable[[], None] | None = None
         self.waited_ms = 0
+        self.knows_partitions = False
         self._coordinator = SimpleNamespace(heartbeat=Heartbeat(now_s))
+        self._cluster = SimpleNamespace(partitions_for_topic=self.partitions_for_topic)
+
+    def partitions_for_topic(self, topic: str) -> set[int]:
+        assert topic == ONLY.topic
+        assert self.listener is not None, "the consumer asks for the topics to which it subscribes"
+        self.knows_partitions = True
+        return {ONLY.partition}
 
     def subscribe(self, topics: list[str], listener: Any) -> None:
         assert topics == [ONLY.topic]
@@ -64,6 +72,7 @@ class Member:
 
     def _poll_once(self, timer: Timer, max_records: int) -> None:
         assert max_records == 1
+        assert self.knows_partitions, "the first member of a group would assign no partition to itself"
         self.poll(timer.timeout_ms)
         timer.__init__(0)  # type: ignore[misc]  # The whole wait passes at once.
 

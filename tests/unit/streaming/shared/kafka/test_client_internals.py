@@ -11,6 +11,8 @@ import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient
 from kafka.consumer.fetcher import Fetcher
+from kafka.errors import KafkaTimeoutError
+from kafka.future import Future
 from kafka.net.compat import KafkaNetClient
 from kafka.net.manager import KafkaConnectionManager
 from kafka.record.default_records import DefaultRecordBatch
@@ -64,6 +66,27 @@ def test_group_member_has_heartbeat_times(consumer: KafkaConsumer) -> None:
     assert state.last_send == state.last_receive == float("-inf")
     state.sent_heartbeat()
     assert state.last_send > 0
+
+
+def test_fetch_partitions_repeats_request_until_they_are_known(
+    consumer: KafkaConsumer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known: list[set[int] | None] = [None, None, {0}]
+    updates: list[Future] = []
+
+    def request_update() -> Future:
+        updates.append(Future().success(None))
+        return updates[-1]
+
+    monkeypatch.setattr(consumer._cluster, "partitions_for_topic", lambda _: known[len(updates)])
+    monkeypatch.setattr(consumer._cluster, "request_update", request_update)
+    client_internals.fetch_partitions(consumer, "t", 60.0)
+    assert len(updates) == 2
+
+
+def test_fetch_partitions_without_broker_fails_at_timeout(consumer: KafkaConsumer) -> None:
+    with pytest.raises(KafkaTimeoutError):
+        client_internals.fetch_partitions(consumer, "t", 0.05)
 
 
 def test_poll_until_ends_once_the_group_has_answered(consumer: KafkaConsumer, monkeypatch: pytest.MonkeyPatch) -> None:
