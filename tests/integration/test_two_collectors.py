@@ -44,7 +44,8 @@ def test_standby_collector_takes_over_from_a_suspended_and_from_a_killed_one(lab
 
         a.start()
         wait_for(lambda: records(a) > 1, 20, "the first collector scrapes", a)
-        assert holders()["state"] == "none", "it does not wait for its group"
+        # "unknown" while Kafka creates the topic of all groups, which takes longer on a busy machine.
+        assert holders()["state"] in ("none", "unknown"), "it does not wait for its group"
         wait_for(lambda: holders()["state"] == "active", 20, "it gets the lease", a)
         b.start()
         wait_for(lambda: b.is_standby("collector"), 20, "the second is on standby", b)
