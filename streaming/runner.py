@@ -243,8 +243,8 @@ def _raise_jvm_end(error: Exception, settings: StreamSettings, output: JavaOutpu
     if query_ran and ran_out_of_memory():
         _note_failure_without_jvm(settings)
         raise StreamError(
-            f"Spark's Java process ran out of memory ({settings.driver_memory_mb} MiB). The next start reads the same "
-            "records again, and skips a record that ends the process every time. If no single record is the cause, raise "
+            f"Spark's Java process ran out of memory ({settings.driver_memory_mb} MiB). Each restart reads the same "
+            "records again, and a record that ends the process repeatedly is skipped. If no single record is the cause, raise "
             "stream.driver_memory_mb."
         ) from error
     raise StreamError(explain_jvm_end(output.last_words(), settings)) from error

@@ -12,9 +12,7 @@ from pathlib import Path
 from rheostat.errors import SetupError
 
 JAVA_MAJOR_MIN = 17
-_REMEDY = (
-    "install a JDK or JRE 17 or newer (Debian: apt-get install openjdk-17-jre-headless) or set JAVA_HOME to such a Java"
-)
+_REMEDY = "install Java 17 or newer (Debian: apt-get install openjdk-17-jre-headless), or set JAVA_HOME to the folder of such a Java"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +33,10 @@ def find_java() -> Java:
         executable = Path(home) / "bin" / "java"
         where = f"JAVA_HOME={home}"
         if not executable.exists():
-            raise SetupError(f"No Java at {where} (no bin/java in it): unset JAVA_HOME, or {_REMEDY}.")
+            raise SetupError(
+                f"No Java at {where} (no bin/java in it): set JAVA_HOME to the folder of Java 17 or newer, or unset it to use the "
+                "Java on PATH."
+            )
     else:
         path_java = shutil.which("java")
         if path_java is None:

@@ -198,7 +198,7 @@ def test_registry_serving_another_jar_is_refused(artifacts: Artifacts, tmp_path:
 @pytest.mark.parametrize(
     ("script", "expected"),
     [
-        (None, "No Java on PATH and JAVA_HOME is not set: install a JDK or JRE 17 or newer"),
+        (None, "No Java on PATH and JAVA_HOME is not set: install Java 17 or newer"),
         ("""echo 'openjdk version "11.0.2" 2019-01-15' >&2""", "Java 11 at .* is too old, 17 or newer is needed"),
         ("""echo 'java version "1.8.0_392"' >&2""", "Java 8 at .* is too old, 17 or newer is needed"),
         ("echo 'not a java' >&2", "does not report its version"),

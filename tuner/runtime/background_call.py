@@ -53,5 +53,7 @@ def result_or_error(call: Call[T]) -> T | ClusterError:
 def refusal_text(*, ended: bool) -> str:
     """Returns why a request is not sent: the term has ended, or leadership is not certain."""
     return (
-        "this tuner's leadership has ended" if ended else "leadership was not certain any more; the tuner tries again"
+        "this tuner no longer has the lease"
+        if ended
+        else "it was not certain that this tuner still had the lease; the tuner tries again"
     )

@@ -77,8 +77,11 @@ def write_refusal(fence: Fence) -> Failure | None:
     try:
         fence.prove_ownership()
     except JournalError as error:
-        return f"not written, because leadership is not certain: {error}"
+        return f"not written, because it is not certain that this tuner still has the lease: {error}"
     # The age of a proof starts at its request, and the wait for the answer may have taken longer than the lease lasts.
     if fence.proof_age_s() > PROOF_S_MAX:
-        return "not written: the journal or the tuner's consumer group took too long to confirm leadership; the tuner tries again"
+        return (
+            "not written: the journal or the tuner's consumer group took too long to confirm that this tuner still has the lease; "
+            "the tuner tries again"
+        )
     return None

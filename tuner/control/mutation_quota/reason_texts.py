@@ -168,7 +168,7 @@ TENANT_REASONS: Mapping[QuotaReason, ReasonText] = MappingProxyType(
         QuotaReason.AT_GUARANTEED_RATE: ReasonText(
             cause="the tenant's guaranteed rate is higher than the share that follows from its weight",
             effect="sets the tenant's quota to the guaranteed rate",
-            advice="raise `rate_per_s_min` if the tenant still waits for its quota",
+            advice="raise `rate_per_s_min` if this quota still holds the tenant's requests back",
         ),
         QuotaReason.DEFAULT_SHARE: ReasonText(
             cause="this quota is the `<default>` quota, which applies to tenants without a quota of their own",

@@ -34,7 +34,8 @@ def warm_up_empty_window(case: SideCase) -> Decision | None:
     if not case.limits.closed_loop and plan_rate is None:
         return None
     if case.is_ramping:
-        return case.hold(Reason.RATE_IS_CHANGING, "the rate rises while the quota window fills")
+        text = "the rate rises step by step until the quota window is full, because a high rate would cause a burst now"
+        return case.hold(Reason.RATE_IS_CHANGING, text)
     current, owned = setting.bytes_per_s, case.owned
     restore_to = owned.restore_to_bytes_per_s if owned is not None else None
     earlier_rate = current if restore_to is None else restore_to

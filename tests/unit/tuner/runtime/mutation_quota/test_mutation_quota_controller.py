@@ -742,7 +742,7 @@ def test_end_stops_write_between_requests() -> None:
     many = {QuotaEntity(client_id=f"c{n}"): 1.0 for n in range(2 * ENTITIES_PER_REQUEST)}
     outcome = port.write(many)
     assert client.asked == 1
-    assert list(outcome.values()).count("not written: this tuner's leadership has ended") == ENTITIES_PER_REQUEST
+    assert list(outcome.values()).count("not written: this tuner no longer has the lease") == ENTITIES_PER_REQUEST
 
 
 def test_each_write_request_needs_recent_proof() -> None:
@@ -762,7 +762,9 @@ def test_each_write_request_needs_recent_proof() -> None:
     assert client.asked == 1
     assert list(outcome.values()).count(None) == ENTITIES_PER_REQUEST
     assert (
-        list(outcome.values()).count("not written: leadership was not certain any more; the tuner tries again")
+        list(outcome.values()).count(
+            "not written: it was not certain that this tuner still had the lease; the tuner tries again"
+        )
         == ENTITIES_PER_REQUEST
     )
 
