@@ -12,7 +12,7 @@ from pathlib import Path
 from rheostat.errors import SetupError
 
 JAVA_MAJOR_MIN = 17
-_REMEDY = "install Java 17 or newer (Debian: apt-get install openjdk-17-jre-headless), or set JAVA_HOME to the folder of such a Java"
+_REMEDY = "install Java 17 or newer (Debian: apt-get install openjdk-17-jre-headless), or set JAVA_HOME to its folder"
 
 
 @dataclass(frozen=True, slots=True)
