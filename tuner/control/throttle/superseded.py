@@ -16,6 +16,7 @@ from streaming.shared.units import rate_text
 from tuner.control.throttle.decision import Decision, Hold, Reason, Relinquish, SetRate
 from tuner.control.throttle.isr_recovery import sides_blocking_writes
 from tuner.control.throttle.operator_overrides import is_in_force, is_still_ordered
+from tuner.control.throttle.plan_moves import sides_of_move
 from tuner.control.throttle.rescue_rate import min_draining_bytes_per_s
 from tuner.core.cluster import BrokerSide, LiveCluster, Observation
 from tuner.core.freshness import fresh_signals
@@ -32,6 +33,8 @@ _STOPPING_REASONS = {
     Reason.PAUSED,
     Reason.RELEASED,
 }
+# Reasons of raises that a stalled move needs.
+_RESCUE_REASONS = {Reason.STALLED_BELOW_STEADY_STATE, Reason.STALLED_THROTTLE_BOUND, Reason.RESCUE_NEEDS_MORE}
 
 
 def find_superseded_changes(
@@ -70,7 +73,14 @@ def find_superseded_changes(
             continue
         elif blocking is not None and side in blocking and _delays_recovery(change, is_waiting=side in waiting):
             causes[side] = "writes wait until replicas are back in the ISR"
+        # After a leader election the moves may use the throttle of another broker. No signal would then show the effect of a raise.
+        elif change.reason in _RESCUE_REASONS and isinstance(live, LiveCluster) and not _is_used(side, live):
+            causes[side] = "no partition moves through this throttle any more"
     return causes
+
+
+def _is_used(side: BrokerSide, live: LiveCluster) -> bool:
+    return any(side in sides_of_move(move) for move in live.moves)
 
 
 def _delays_recovery(change: SetRate, *, is_waiting: bool) -> bool:

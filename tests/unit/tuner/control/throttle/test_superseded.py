@@ -32,6 +32,15 @@ def test_changes_that_slow_lost_replicas_are_superseded(reason: Reason, wanted: 
     assert find_superseded_changes({TARGET: change}, {TARGET}, observation(live()), LIMITS) == {}, "nothing is behind"
 
 
+@pytest.mark.parametrize("reason", [Reason.STALLED_BELOW_STEADY_STATE, Reason.RESTORED])
+def test_rescue_of_a_side_stops_if_its_moves_have_another_leader(reason: Reason) -> None:
+    change = SetRate(*SOURCE, 10 * MB, 20 * MB, reason, "text: text")
+    elsewhere = live(moves=(replace(move(), leader=2),))
+    found = find_superseded_changes({SOURCE: change}, set(), observation(elsewhere), LIMITS)
+    assert found.keys() == ({SOURCE} if reason is Reason.STALLED_BELOW_STEADY_STATE else set())
+    assert find_superseded_changes({SOURCE: change}, set(), observation(live(moves=(move(),))), LIMITS) == {}
+
+
 # -- changes that a cycle's decisions stop ------------------------------------------------------------------------------
 
 SIDES = (SOURCE, TARGET)
