@@ -18,7 +18,7 @@ from tuner.control.throttle.isr_recovery import sides_blocking_writes
 from tuner.control.throttle.operator_overrides import is_in_force, is_still_ordered
 from tuner.control.throttle.plan_moves import sides_of_move
 from tuner.control.throttle.rescue_rate import min_draining_bytes_per_s
-from tuner.core.cluster import BrokerSide, LiveCluster, Observation
+from tuner.core.cluster import BrokerSide, LiveCluster, Observation, PartitionMove
 from tuner.core.freshness import fresh_signals
 from tuner.core.throttle_limits import ThrottleLimits
 
@@ -74,13 +74,14 @@ def find_superseded_changes(
         elif blocking is not None and side in blocking and _delays_recovery(change, is_waiting=side in waiting):
             causes[side] = "writes wait until replicas are back in the ISR"
         # After a leader election the moves may use the throttle of another broker. No signal would then show the effect of a raise.
-        elif change.reason in _RESCUE_REASONS and isinstance(live, LiveCluster) and not _is_used(side, live):
+        elif change.reason in _RESCUE_REASONS and isinstance(live, LiveCluster) and _use_only_others(live.moves, side):
             causes[side] = "no partition moves through this throttle any more"
     return causes
 
 
-def _is_used(side: BrokerSide, live: LiveCluster) -> bool:
-    return any(side in sides_of_move(move) for move in live.moves)
+def _use_only_others(moves: Sequence[PartitionMove], side: BrokerSide) -> bool:
+    """Whether moves run, but none of them uses the throttle of this side. Once no move runs, the cleanup stops all changes."""
+    return bool(moves) and not any(side in sides_of_move(move) for move in moves)
 
 
 def _delays_recovery(change: SetRate, *, is_waiting: bool) -> bool:

@@ -106,8 +106,9 @@ def narrow_to_current(memory: Memory, live: LiveCluster, now_ms: int, limits: Th
             # A change can end at the rate at which it began, so its last write may still take effect.
             if current != owned.setpoint_bytes_per_s and owned.setpoint_bytes_per_s not in outstanding:
                 outstanding = (*outstanding, owned.setpoint_bytes_per_s)
-        elif current in late_writes.get(side, ()):
-            # The current rate is a late write of an earlier tuner. It does not show which writes of the previous tuner took effect.
+        else:
+            # The current rate is a late write of an earlier tuner, or another tool has set or removed it. It does not show which
+            # writes of the previous tuner took effect.
             outstanding = owned.possible_rates
         if outstanding:
             late_writes[side] = tuple(dict.fromkeys((*late_writes.get(side, ()), *outstanding)))

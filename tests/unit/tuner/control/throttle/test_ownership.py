@@ -116,6 +116,13 @@ def test_predecessor_writes_include_the_end_of_a_round_trip() -> None:
     assert memory.predecessor_writes[SOURCE] == (1 * MB, 5 * MB, 9 * MB)
 
 
+def test_predecessor_writes_are_kept_after_another_tool_removed_the_rate() -> None:
+    """The missing rate does not show which writes of the previous tuner took effect."""
+    memory = narrow_to_current(Memory(owned={SOURCE: MID_RAMP}), live({}), NOW_MS, LIMITS)
+    assert memory.predecessor_writes[SOURCE] == MID_RAMP.possible_rates
+    assert memory.predecessor_writes_until_ms == NOW_MS + round(1000 * LIMITS.predecessor_write_s)
+
+
 @pytest.mark.parametrize("stands", [10, 16, 21])
 def test_late_predecessor_write_stays_owned(stands: float) -> None:
     memory, decisions = look(live({SOURCE: stands * MB}), taken_over(), now_ms=NOW_MS + 599_000)
