@@ -94,7 +94,11 @@ def test_second_cluster_name_waits_for_release_of_the_first(
     settings = yaml.safe_load(file.read_text())
     renamed.write_text(yaml.safe_dump(settings | {"cluster": "renamed"}))
     with running(*RHEOSTAT, "tune", "--config", renamed, log=renamed.with_suffix(".log")):
-        until(lambda: "under the name 'lab', with 2 throttles" in not_ready(port), 40, "it says why it waits")
+        until(
+            lambda: "under the name 'lab' that must end first: 2 throttles" in not_ready(port),
+            40,
+            "it says why it waits",
+        )
         refused = rheostat("release", "--config", renamed)
         assert refused.returncode == 2
         assert "'lab' has 2 throttles" in refused.stderr

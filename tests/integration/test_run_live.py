@@ -200,7 +200,7 @@ def assert_log_level_changes_without_restart(run: Running, config: Path) -> None
         config.write_text(yaml.safe_dump({**settings, "log": {"level": level}}))
         run.process.send_signal(signal.SIGHUP)
         until(lambda level=level: changed_in(level) == parts, 60, f"each part has the log level {level}")  # type: ignore[misc]
-    assert events(run, "part ended") == []
+    assert events(run, "a process ended and will be restarted") == []
 
 
 def test_killed_run_ends_its_processes(run: Running, port: int) -> None:

@@ -209,7 +209,8 @@ def test_stream_waits_for_lost_cluster(lab: Lab, tmp_path: Path) -> None:
 
         node.stop(20)
         try:
-            (said, *_) = until(lambda: events(run, "the query ended"), 90, "it says that the query starts again")
+            restarts = "the Spark query of the stream ended and will be restarted"
+            (said, *_) = until(lambda: events(run, restarts), 90, "it says that the query starts again")
         finally:  # The lab is the next test's as well.
             node.start(lab._java, lab.artifacts)
         assert "no answer from" in said["cause"]
@@ -290,7 +291,7 @@ def test_after_an_hour_present_comes_first_and_past_whole(lab: Lab, tmp_path: Pa
         with stream(config, "killed") as run:
             until(lambda: len(events(run, "backlog: ")) > 1 or not run.alive(), STARTED_S_MAX, "chunks are done")
             said = events(run, "backlog: ")
-            assert said[0]["event"] == f"backlog: 0 % of {said[0]['remaining_records']:,} records"
+            assert said[0]["event"] == f"backlog: 0 % of {said[0]['remaining_records']:,} records are processed"
             run.end(signal.SIGKILL)
             until(lambda: not any(is_java(p) for p in run.left()), 10, "Spark's Java has ended too")
         record = json.loads((tmp_path / "late" / "rheostat.json").read_text())
