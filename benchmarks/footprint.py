@@ -10,6 +10,7 @@ import argparse
 import json
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import threading
 import time
@@ -78,9 +79,9 @@ def measure() -> dict[str, Any]:
 
 
 def _compile_modules() -> None:
-    """Writes the bytecode of all modules, as an installation does. Otherwise each start of a checkout compiles changed modules."""
+    """Writes the bytecode of all modules, as pip does. Otherwise the first start of a checkout compiles the modules."""
     root = Path(__file__).parents[1]
-    folders = [str(root / package) for package in ("rheostat", "streaming", "tuner")]
+    folders = [*(str(root / package) for package in ("rheostat", "streaming", "tuner")), sysconfig.get_path("purelib")]
     subprocess.run([sys.executable, "-m", "compileall", "-q", *folders], timeout=COMPILE_S_MAX, check=True)
 
 

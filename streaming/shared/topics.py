@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from streaming.shared.contract import Topics
 from streaming.shared.kafka.clients import RECORD_BYTES_MAX
 from streaming.shared.kafka.cluster import ClusterClient
+from streaming.shared.kafka.values import TopicCreation
 
 _HOUR_MS = 3_600_000
 _SEGMENT_BYTES = 64 * 1024 * 1024
@@ -133,11 +134,13 @@ def create_topics(
         ClusterError: the cluster is unreachable, or a right is missing.
     """
     factor = _replication_factor(client)
+    new = []
     for spec in specs:
         configs = spec.configs
         if spec.name == topics.journal and factor >= _MIN_IN_SYNC_2_FROM_REPLICAS:
             configs = configs | {"min.insync.replicas": "2"}
-        client.create_topic(spec.name, spec.partitions, factor, configs, validate_only=validate_only)
+        new.append(TopicCreation(spec.name, spec.partitions, factor, configs))
+    client.create_topics(new, validate_only=validate_only)
 
 
 def ensure_topics(client: ClusterClient, topics: Topics, names: Collection[str] | None = None) -> list[str]:

@@ -28,7 +28,7 @@ from streaming.shared.kafka.cluster import Append, ClusterError, Subtract
 from streaming.shared.kafka.default_config import DefaultConfigClient
 from streaming.shared.kafka.quotas import QuotaClient
 from streaming.shared.kafka.reassignments import ReassignmentClient
-from streaming.shared.kafka.values import InvalidConfig
+from streaming.shared.kafka.values import InvalidConfig, TopicCreation
 from streaming.shared.kafka.versions import IDLE_RATIO_FROM, minor_version
 from streaming.shared.throttle_settings import LIST_KEYS, RATE_KEYS
 from streaming.shared.topics import ensure_topics
@@ -233,7 +233,7 @@ def test_metrics_that_signals_need_have_values(
     quotas = QuotaClient(cluster.kafka_settings(), "compat")
     try:
         assert not any(quotas.alter_mutation_quotas({QuotaEntity(Default.DEFAULT): 1e6}).values())
-        client.create_topic("counted", 1, 3, {})
+        client.create_topics([TopicCreation("counted", 1, 3, {})])
         copy_to_other_directory(cluster, "counted")
 
         def missing() -> set[str]:

@@ -20,6 +20,7 @@ from streaming.shared import kafka_names
 from streaming.shared.contract import Side
 from streaming.shared.kafka.answers import read_configs
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError
+from streaming.shared.kafka.values import TopicCreation
 from streaming.shared.throttle_settings import (
     LIST_KEYS,
     RATE_KEYS,
@@ -176,7 +177,7 @@ class Real:
 def client() -> Iterator[ClusterClient]:
     with Lab(LabSpec(brokers=2)) as lab, ClusterClient(lab.kafka_settings(), "contract") as connected:
         for topic in (TOPIC, OTHER):
-            connected.create_topic(topic, 1, 2, {})
+            connected.create_topics([TopicCreation(topic, 1, 2, {})])
         deadline_s = time.monotonic() + VISIBLE_S_MAX
         while len(connected.partitions([TOPIC, OTHER])) < 2:
             assert time.monotonic() < deadline_s, f"topic {TOPIC} does not appear"

@@ -38,6 +38,7 @@ from streaming.session import SparkOptions, spark_session
 from streaming.shared import kafka_names
 from streaming.shared.contract import Metric
 from streaming.shared.kafka.cluster import ClusterClient
+from streaming.shared.kafka.values import TopicCreation
 
 TOPIC = "throttled"
 BYTES = 3_000_000
@@ -169,7 +170,7 @@ def make_it_measurable(lab: Lab) -> None:
     # Before the quota: with one, Kafka counts the creations of each client.
     with ClusterClient(lab.kafka_settings(), "test") as client:
         all_replicas = {kafka_names.LEADER_REPLICAS: "*", kafka_names.FOLLOWER_REPLICAS: "*"}
-        client.create_topic(TOPIC, 2, 2, all_replicas)
+        client.create_topics([TopicCreation(TOPIC, 2, 2, all_replicas)])
         rates = {kafka_names.LEADER_RATE: "100000000", kafka_names.FOLLOWER_RATE: "100000000"}
         assert set(client.alter_broker_configs({1: rates, 2: rates}).values()) == {None}
     quota = tool_command(

@@ -24,6 +24,7 @@ from rheostat.reassign import plan_store
 from streaming.shared.kafka.cordons import read_known_cordons
 from streaming.shared.kafka.placed_topics import PlacingClient
 from streaming.shared.kafka.reassignments import ReassignmentClient
+from streaming.shared.kafka.values import TopicCreation
 from streaming.shared.kafka_names import CORDONED_LOG_DIRS
 from streaming.shared.lease import lease_group
 
@@ -132,7 +133,7 @@ def test_drain_cordons_first_and_release_lifts_only_its_own(
         start(config, file)
         until(lambda: entries(client, 3) == tuple(dirs(lab, 3)), 20, "the broker is cordoned")
         # Kafka itself places nothing there any more.
-        client.create_topic("auto", 12, 2, {})
+        client.create_topics([TopicCreation("auto", 12, 2, {})])
         until(
             lambda: not plan_store.read_plans(load_settings(config, {})).active, 120, "the plan has ended", every_s=0.5
         )

@@ -17,6 +17,7 @@ from rheostat.lab.cluster import Lab, LabSpec
 from rheostat.lab.keeper import lab_config
 from streaming.shared.kafka import producer
 from streaming.shared.kafka.cluster import ClusterClient
+from streaming.shared.kafka.values import TopicCreation
 
 LAB = LabSpec(brokers=1)
 PLAIN, STAMPED, ABSENT = "telegraf", "otlp", "nobody.writes.this"
@@ -98,7 +99,7 @@ def test_doctor_names_the_format_of_the_newest_records(lab: Lab, tmp_path: Path)
     settings = parse_settings(json.dumps(body), "test", {})
     with ClusterClient(lab.kafka_settings(), "test") as client:
         for topic in ("lines", "wrapped"):
-            client.create_topic(topic, 2, 1, {})
+            client.create_topics([TopicCreation(topic, 2, 1, {})])
     assert formats(settings) == {}  # Empty topics.
 
     send(settings, "lines", b"hello", b"topics,broker_id=1 Value=5i 1700000000000000000", compression="gzip")

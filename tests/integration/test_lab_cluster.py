@@ -25,6 +25,7 @@ from rheostat.lab.node import HOST, free_ports
 from streaming.collector.jmx import read_samples
 from streaming.shared.contract import Metric, NodeRole
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError
+from streaming.shared.kafka.values import TopicCreation
 
 START_S_MAX = 80.0  # About 10 on two idle cores; the rest is for a machine that does other things too.
 
@@ -40,7 +41,7 @@ def test_lab_starts_within_seconds_with_every_broker_registered(lab: Lab) -> Non
     with ClusterClient(lab.kafka_settings(), "test") as client:
         until(lambda: sorted(e.node for e in client.brokers()) == [1, 2], 10, "a broker knows both", is_bound=True)
         # Registered is not enough: a broker that is still fenced takes no replica.
-        client.create_topic("at-once", 4, 2, {})
+        client.create_topics([TopicCreation("at-once", 4, 2, {})])
         until(lambda: len(client.partitions(["at-once"])) == 4, 30, "a broker knows the topic")
         wait_for_metadata(lab)
         assert [sorted(state.isr) for state in client.partitions(["at-once"])] == [[1, 2]] * 4

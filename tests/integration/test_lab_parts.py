@@ -11,6 +11,7 @@ from lab_parts import wait_for_metadata, within
 from rheostat.lab.cluster import Lab, LabSpec
 from streaming.shared import kafka_names
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError
+from streaming.shared.kafka.values import TopicCreation
 
 LAB = LabSpec(brokers=3)
 BROKERS = (1, 2, 3)
@@ -31,7 +32,7 @@ def test_every_broker_knows_a_topic_after_the_wait(lab: Lab) -> None:
     with ClusterClient(lab.kafka_settings(), "test") as client:
         for number in range(5):
             topic = f"known-{number}"
-            client.create_topic(topic, 1, 1, {"retention.ms": "3600000"})
+            client.create_topics([TopicCreation(topic, 1, 1, {"retention.ms": "3600000"})])
             wait_for_metadata(lab)
             request = DescribeConfigsRequest(
                 resources=[(kafka_names.RESOURCE_TOPIC, topic, ["retention.ms"])], include_synonyms=False

@@ -19,6 +19,7 @@ from streaming.shared.kafka.cluster import ClusterClient, ClusterError
 from streaming.shared.kafka.cluster_connection import ClusterConnection
 from streaming.shared.kafka.controller_ping import ControllerPing
 from streaming.shared.kafka.quotas import QuotaClient
+from streaming.shared.kafka.values import TopicCreation
 
 LAB = LabSpec(brokers=1)
 T = TypeVar("T")
@@ -192,7 +193,7 @@ def test_creation_probe_changes_nothing_and_logs_nothing(lab: Lab, settings: Kaf
         return client.topic_configs(["there-already"], ["retention.ms"]), said_of(lab, "there-already")
 
     try:
-        client.create_topic("there-already", 1, 1, {"retention.ms": "86400000"})
+        client.create_topics([TopicCreation("there-already", 1, 1, {"retention.ms": "86400000"})])
         until(lambda: asker.ping(asker.brokers()[0].node) is None, VISIBLE_S_MAX, "the topic is there")
         broker = asker.brokers()[0].node
         wait_for_metadata(lab)

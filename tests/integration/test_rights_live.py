@@ -41,6 +41,7 @@ from streaming.shared.kafka import KafkaSettings
 from streaming.shared.kafka.cluster import ClusterClient, MissingPermission
 from streaming.shared.kafka.quotas import QuotaClient
 from streaming.shared.kafka.reassignments import ReassignmentClient
+from streaming.shared.kafka.values import TopicCreation
 from streaming.shared.lease import lease_group
 from streaming.shared.topics import topic_specs
 
@@ -164,7 +165,7 @@ def test_every_call_without_rights_names_the_missing_right(client_of: Callable[[
     assert right_of(lambda: client.topic_configs([TOPIC], [kafka_names.LEADER_REPLICAS])) == "DescribeConfigs on Topic"
     with pytest.raises(MissingPermission, match=f"refused to describe the configs of {TOPIC!r}"):
         client.topic_configs([TOPIC], [kafka_names.LEADER_REPLICAS])
-    assert right_of(lambda: client.create_topic("new", 1, 1, {})) == "Create on Topic new"
+    assert right_of(lambda: client.create_topics([TopicCreation("new", 1, 1, {})])) == "Create on Topic new"
     for right, answers in (
         ("DescribeConfigs on Cluster", client.broker_configs([1], [kafka_names.LEADER_RATE])),
         ("Describe on Cluster", client.log_sizes([1], [(TOPIC, 0)])),

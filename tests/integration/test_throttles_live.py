@@ -17,6 +17,7 @@ from rheostat.lab.load import ProducerLoad
 from rheostat.orders.send import read_orders
 from streaming.shared.contract import Side
 from streaming.shared.kafka.default_config import DefaultConfigClient
+from streaming.shared.kafka.values import TopicCreation
 from streaming.shared.kafka_names import LOG_DIR_RATE
 from streaming.shared.throttle_settings import LIST_KEYS, RATE_KEYS
 from tuner.core.throttle_limits import MB
@@ -29,7 +30,7 @@ LEADER, FOLLOWER = Side.LEADER, Side.FOLLOWER
 def leftovers(lab: Lab) -> Any:
     """A rate of one broker, a rate of all brokers, and the lists of a topic, all left behind."""
     with DefaultConfigClient(lab.kafka_settings(), "test") as client:
-        client.create_topic("logs", 2, 2, {})
+        client.create_topics([TopicCreation("logs", 2, 2, {})])
         until(lambda: len(client.partitions(["logs"])) == 2, 10, "the topic")
         assert client.alter_broker_configs({1: {RATE_KEYS[LEADER]: str(5 * MB)}}) == {1: None}
         assert client.alter_default_config(RATE_KEYS[FOLLOWER], str(6 * MB)) is None
@@ -91,8 +92,8 @@ def test_throttles_set_for_the_return_of_a_broker_stay(make_lab: MakeLab, tmp_pa
     config = tmp_path / "rheostat.yaml"
     config.write_text(lab_config(lab))
     with DefaultConfigClient(lab.kafka_settings(), "test") as client:
-        client.create_topic("logs", 2, 2, {})
-        client.create_topic("idle", 1, 1, {})
+        client.create_topics([TopicCreation("logs", 2, 2, {})])
+        client.create_topics([TopicCreation("idle", 1, 1, {})])
         until(lambda: len(client.partitions(["logs", "idle"])) == 3, 10, "the topics")
         lab.nodes[2].stop(grace_s=20)
         until(lambda: all(state.isr == (1,) for state in client.partitions(["logs"])), 60, "broker 2 is away")
@@ -124,7 +125,7 @@ def test_log_directory_throttle_is_shown_while_it_copies_and_cleared_after(make_
     config = tmp_path / "rheostat.yaml"
     config.write_text(lab_config(lab))
     with DefaultConfigClient(lab.kafka_settings(), "test") as client, lab.admin() as admin:
-        client.create_topic("logs", 1, 1, {})
+        client.create_topics([TopicCreation("logs", 1, 1, {})])
         with ProducerLoad(
             lab.artifacts, lab.bootstrap_servers, "logs", rate_bytes_per_s=None, total_bytes=40 * MB
         ) as load:

@@ -57,8 +57,8 @@ class StartOptions:
             )
         if options.time_s is not None:
             raise BadInputError(
-                "--start and --within: the rate of a forecast changes each hour, so a forecast cannot tell which throttle ends the "
-                "move in time; leave one of them out."
+                "--start and --within cannot be combined: with --start the throttle follows the forecast of each hour, and "
+                "--within finds one throttle for the whole move; leave one of them out."
             )
         return requested
 

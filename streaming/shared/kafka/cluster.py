@@ -6,7 +6,7 @@ Invariant: a response that is empty because a right is missing is reported as a 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 from uuid import UUID
@@ -56,6 +56,7 @@ from streaming.shared.kafka.values import (
     MissingPermission,
     PartitionState,
     Subtract,
+    TopicCreation,
     Unreachable,
 )
 from streaming.shared.kafka.versions import BrokerVersion, read_broker_version
@@ -533,16 +534,8 @@ class ClusterClient:
             for r in answer.responses
         }
 
-    def create_topic(
-        self,
-        name: str,
-        partitions: int,
-        replication_factor: int,
-        configs: Mapping[str, str],
-        *,
-        validate_only: bool = False,
-    ) -> None:
-        """Creates a topic unless it exists.
+    def create_topics(self, topics: Sequence[TopicCreation], *, validate_only: bool = False) -> None:
+        """Creates the topics that do not exist, in one request. An error of one topic does not prevent the others.
 
         Args:
             validate_only: Kafka checks rights and values and creates nothing.
@@ -550,14 +543,16 @@ class ClusterClient:
         Raises:
             MissingPermission: Create on Topic.
         """
+        if not topics:
+            return
 
         def create(admin: KafkaAdminClient) -> Any:
-            topic = NewTopic(name, partitions, replication_factor, topic_configs=dict(configs))
-            return admin.create_topics([topic], validate_only=validate_only, raise_errors=False)
+            new = [NewTopic(t.name, t.partitions, t.replication_factor, topic_configs=dict(t.configs)) for t in topics]
+            return admin.create_topics(new, validate_only=validate_only, raise_errors=False)
 
-        answer = self._connection.call(f"create topic {name}", create)
+        answer = self._connection.call(f"create the topics {', '.join(topic.name for topic in topics)}", create)
         for topic in answer["topics"]:
-            code = topic["error_code"]
+            code, name = topic["error_code"], topic["name"]
             if code != kafka_names.ERROR_TOPIC_ALREADY_EXISTS:
                 raise_for_code(code, f"Create on Topic {name}", f"to create topic {name}")
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 
 class ClusterError(Exception):
@@ -60,6 +62,15 @@ class PartitionState:
     # Replicas on a dead broker or failed disk. ``ClusterClient.partitions`` sets them, ``reassignments`` does not.
     offline: tuple[int, ...] = ()
     recovering: tuple[int, ...] = ()  # Replicas that left the ISR and catch up; set by ``RecoveryFinder`` only.
+
+
+class TopicCreation(NamedTuple):
+    """A topic to create."""
+
+    name: str
+    partitions: int
+    replication_factor: int
+    configs: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)

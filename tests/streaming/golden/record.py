@@ -35,6 +35,7 @@ from rheostat.lab.load import ProducerLoad
 from rheostat.lab.node import Node, free_ports
 from streaming.shared import kafka_names
 from streaming.shared.kafka.cluster import ClusterClient
+from streaming.shared.kafka.values import TopicCreation
 
 HERE = Path(__file__).parent
 JOLOKIA = HERE.parents[1] / "integration" / "jolokia-ivy.xml"
@@ -202,8 +203,10 @@ def prepare(lab: Lab) -> None:
     """Creates the topics, and a topic whose replication counts against a throttle."""
     with ClusterClient(lab.kafka_settings(), "golden") as client:
         for topic in TOPICS:
-            client.create_topic(topic, 1, 1, {})
-        client.create_topic("throttled", 2, 2, {kafka_names.LEADER_REPLICAS: "*", kafka_names.FOLLOWER_REPLICAS: "*"})
+            client.create_topics([TopicCreation(topic, 1, 1, {})])
+        client.create_topics(
+            [TopicCreation("throttled", 2, 2, {kafka_names.LEADER_REPLICAS: "*", kafka_names.FOLLOWER_REPLICAS: "*"})]
+        )
         rates = {kafka_names.LEADER_RATE: "100000000", kafka_names.FOLLOWER_RATE: "100000000"}
         client.alter_broker_configs({1: rates, 2: rates})
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -12,6 +12,7 @@ from rheostat.doctor.cluster import topics
 from rheostat.doctor.findings import Finding, FindingVerdict
 from streaming.shared.contract import Topics
 from streaming.shared.kafka.cluster import PartitionState
+from streaming.shared.kafka.values import TopicCreation
 from streaming.shared.topics import ensure_topics, topic_specs, unreadable_topic_complaints
 
 TOPICS = Topics.with_prefix("rheostat")
@@ -45,13 +46,12 @@ class Cluster:
     def brokers(self) -> range:
         return range(self._brokers)
 
-    def create_topic(
-        self, name: str, partitions: int, factor: int, configs: dict[str, str], *, validate_only: bool = False
-    ) -> None:
-        if validate_only:
-            self.validated.add(name)
-            return
-        self.made[name] = (partitions, factor, configs)
+    def create_topics(self, topics: Sequence[TopicCreation], *, validate_only: bool = False) -> None:
+        for name, partitions, factor, configs in topics:
+            if validate_only:
+                self.validated.add(name)
+            else:
+                self.made[name] = (partitions, factor, dict(configs))
 
     def missing_operations(self, topics: Iterable[str]) -> dict[str, list[str]]:
         assert set(topics) <= self.topics | self.made.keys()
