@@ -86,7 +86,7 @@ CURES: Mapping[str, str] = MappingProxyType(
         "is a time that this machine cannot represent": "give a time within the next 7 days",
         "--start: forecasts come from the live cluster": "give `--config`, and remove `--current`",
         "--start: a forecast needs the partitions of a plan": "add the path of the plan file to the command",
-        "--start and --within: the rate of a forecast": "remove `--start` or `--within`",
+        "--start and --within cannot be combined": "remove `--start` or `--within`",
         "--plot draws the forecast of --start": "add `--start now`, or remove `--plot`",
         "--at best: no broker of the plan has a usable profile": (
             "give a time at which clients have little traffic, such as `--at 22:00`. `rheostat plan estimate --start best` "

@@ -122,9 +122,7 @@ def test_start_needs_the_live_cluster(files: list[str]) -> None:
 
 def test_start_with_other_options_is_refused(files: list[str], tmp_path: Path) -> None:
     config = ("--config", "rheostat.yaml")
-    assert "--start and --within: the rate of a forecast changes each hour" in refused(
-        files[0], *config, "--start", "best", "--within", "2h"
-    )
+    assert "--start and --within cannot be combined" in refused(files[0], *config, "--start", "best", "--within", "2h")
     assert "--plot draws the forecast of --start" in refused(*files, "--plot", str(tmp_path / "a.svg"))
     assert "does not exist; create it" in refused(
         files[0], *config, "--start", "now", "--plot", str(tmp_path / "none" / "a.svg")
