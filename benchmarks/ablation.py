@@ -29,7 +29,6 @@ NEUTRAL: dict[str, float] = {
     "drain_s_min": 0.001,
     "takeover_ramp_s": 0.001,
     "deadband_ratio": 0.0,
-    "follower_deadband_ratio": 0.0,
     "window_compensation_range": 0.0,
 }
 _FIGURES = ("ratio_median", "ratio_mean", "slo_5s_mean", "slo_1s_mean", "writes_median")

@@ -157,7 +157,6 @@ class ControlLimits:
     # twelve times the difference passes (quota_window/model.py). So a change by 3 % would cause a burst of a third of the rate,
     # which returns every twelve seconds.
     deadband_ratio: float = 0.005
-    follower_deadband_ratio: float = 0.10
     # The leaders' deadband while a plan still starts moves. Several moves then end and start within one quota window, and the bytes
     # of one second often exceed the setpoint by a quarter, so a small change has no effect. After each write the broker reads its
     # whole configuration, and clients wait meanwhile.
@@ -177,8 +176,7 @@ class ControlLimits:
     @property
     def plan_follower_deadband_ratio(self) -> float:
         """The followers' deadband while a plan still starts moves: so small that no follower stays below its leaders' rate."""
-        above_leaders = 1.0 / (self.plan_leader_ratio * (1.0 + self.plan_deadband_ratio)) - 1.0
-        return max(self.deadband_ratio, min(self.follower_deadband_ratio, above_leaders))
+        return 1.0 / (self.plan_leader_ratio * (1.0 + self.plan_deadband_ratio)) - 1.0
 
 
 AnyLimits = TypeVar("AnyLimits", ThrottleLimits, ControlLimits)

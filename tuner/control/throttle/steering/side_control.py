@@ -306,9 +306,8 @@ def _is_worth_a_write(
     current = context.current_bytes_per_s
     # The wider deadband of a plan must not keep a current rate at which the move never ends, or that exceeds the maximum.
     within_bounds = min(rate_bytes_per_s, min_bytes_per_s) <= current <= context.bounds.max_bytes_per_s
-    planned = context.planned and within_bounds
-    if context.inputs.direction is Side.LEADER:
-        deadband = limits.plan_deadband_ratio if planned else limits.deadband_ratio
-    else:
-        deadband = limits.plan_follower_deadband_ratio if planned else limits.follower_deadband_ratio
+    deadband = limits.deadband_ratio
+    if context.planned and within_bounds:
+        is_leader = context.inputs.direction is Side.LEADER
+        deadband = limits.plan_deadband_ratio if is_leader else limits.plan_follower_deadband_ratio
     return abs(rate_bytes_per_s - current) > deadband * current

@@ -110,4 +110,4 @@ def test_plan_follower_is_never_below_its_leaders() -> None:
     assert follower.stands >= (1 + LIMITS.plan_deadband_ratio) * leaders
     alone = Planned(F, 27.3 * MB, planned=False)
     alone.go(60, UNEVEN)
-    assert alone.stands == round(27.3 * MB)
+    assert alone.stands == 30 * MB
