@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from streaming.shared.contract import BrokerSignal, MoveSignal, Side, ThrottledBy
 from tuner.control.throttle.objective import Capacity, ControlLimits, Mode, Objective
+from tuner.control.throttle.replica_lists.list_rules import DRAIN_OVER_STEADY_STATE
 from tuner.control.throttle.steering.law import control_step
 from tuner.control.throttle.steering.state import ControlInput, ControlState, SideControlState
 from tuner.core.cluster import BrokerSide
@@ -77,11 +78,7 @@ def check_bounds(
     if blind:
         assert min(before, share, least_bytes_per_s(steady_state_bytes_per_s)) - 1 <= rate <= before
     else:
-        assert (
-            rate
-            >= min(share, least_bytes_per_s(steady_state_bytes_per_s, LIMITS.min_rate_over_steady_state_low_headroom))
-            - 1
-        )
+        assert rate >= min(share, least_bytes_per_s(steady_state_bytes_per_s, DRAIN_OVER_STEADY_STATE)) - 1
 
 
 @dataclass

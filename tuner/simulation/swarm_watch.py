@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 from streaming.shared.contract import Side
 from streaming.shared.throttle_settings import Pair, TopicThrottle
-from tuner.control.throttle.objective import ControlLimits
+from tuner.control.throttle.replica_lists.list_rules import DRAIN_OVER_STEADY_STATE
 from tuner.control.throttle.state import Memory, OwnedRate
 from tuner.core.cluster import BrokerSide
 from tuner.core.freshness import Freshness, freshness
@@ -175,7 +175,7 @@ class WatchedThrottles(SimulatedThrottles):
         leads = side[1] is Side.FOLLOWER or any(move.leader == side[0] for move in moves_of(self._simulated.cluster))
         moves = leads and signal is not None and signal.moving_partitions > 0
         steady_state = (signal.steady_state_bytes_per_s or 0.0) if moves and signal is not None else 0.0
-        draining_rate = ControlLimits().min_rate_over_steady_state_low_headroom * steady_state
+        draining_rate = DRAIN_OVER_STEADY_STATE * steady_state
         return min(limits.rate_bytes_per_s_max, max(limits.rate_bytes_per_s_min, draining_rate))
 
     def is_overwritten(self, operator: OperatorWrite) -> bool:

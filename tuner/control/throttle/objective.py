@@ -109,8 +109,6 @@ class ControlLimits:
     rate_bytes_per_s_min: float = 5 * MB  # At a lower rate one fetch response uses up seconds of the quota.
     rate_bytes_per_s_max: float = float("inf")  # The operator's ceiling.
     min_rate_over_steady_state: float = 1.2  # Lowest rate ÷ W. A rate only just above W leaves nothing for the copy.
-    # The lowest rate ÷ W if clients leave little headroom; a move still ends at this rate.
-    min_rate_over_steady_state_low_headroom: float = 1.05
 
     # The client load is a mean over ``load_s``. A shorter mean follows noise; a longer mean follows a change of the load too late.
     load_s: float = 10.0

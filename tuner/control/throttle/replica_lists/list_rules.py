@@ -34,7 +34,6 @@ from streaming.shared.throttle_settings import (
 from streaming.shared.units import rate_text
 from tuner.control.throttle.decision import AddPairs, Hold, Reason, RemovePairs, StartRate
 from tuner.control.throttle.incremental.cycle_cache import CycleCache
-from tuner.control.throttle.objective import ControlLimits
 from tuner.control.throttle.operator_overrides import limit_override
 from tuner.control.throttle.quota_window.ramp import plan_fill
 from tuner.control.throttle.recovery import is_recovery, partitions_below_minimum
@@ -47,7 +46,7 @@ from tuner.core.reassignment_plan import TopicPartition
 EMPTY_LISTS = TopicThrottle()
 _NOTHING_REQUIRED = RequiredReplicas()
 # The lowest multiple of W at which a move still ends.
-_DRAIN_OVER_STEADY_STATE = ControlLimits().min_rate_over_steady_state_low_headroom
+DRAIN_OVER_STEADY_STATE = 1.05
 # Two numbers of ten digits, a colon, a comma. With this upper bound most lists need not be counted exactly.
 _PAIR_CHARS_MAX = 22
 
@@ -263,7 +262,7 @@ def start_rate_bytes_per_s(side: BrokerSide, view: MovesView, copies: Copies) ->
 def draining_rate_bytes_per_s(side: BrokerSide, view: MovesView, copies: Copies) -> int:
     """Returns the rate below which the move through the side surely never ends; 0 without a fresh signal."""
     factor = copies.fewest if side[1] is Side.LEADER else 1
-    draining = _DRAIN_OVER_STEADY_STATE * factor * (_write_bytes_per_s(side, view) or 0.0)
+    draining = DRAIN_OVER_STEADY_STATE * factor * (_write_bytes_per_s(side, view) or 0.0)
     return round(min(view.limits_of(side).rate_bytes_per_s_max, draining))
 
 
