@@ -94,7 +94,7 @@ CURES: Mapping[str, str] = MappingProxyType(
         "Nothing was deleted: reassignment plans are active": (
             "wait until `rheostat reassign status` shows no active plan, or cancel the plans; then repeat the command"
         ),
-        "Nothing was deleted: the journal also has records under the cluster name": (
+        "Nothing was deleted: under the cluster name": (
             "write a settings file with `cluster:` and the name in the message, and run `rheostat release` with it. This "
             "restores what "
             "rheostat has changed under the other name; then repeat the command"

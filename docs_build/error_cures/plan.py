@@ -106,7 +106,10 @@ CURES: Mapping[str, str] = MappingProxyType(
         ),
         "Give exactly one of --add-broker": "keep one of the four options: one command plans one kind of move",
         "does not rebalance: leave --tolerance out": "remove `--tolerance`",
-        "cannot be replaced and be a replacement at the same time": "name another replacement for this broker",
+        "cannot be replaced and be a replacement at the same time": (
+            "in the `--replace` that has this broker as the new one, name another broker; for example, instead of "
+            "`--replace 1=2 --replace 2=3`, give `--replace 1=4 --replace 2=3`"
+        ),
         "--add-broker: there is no other broker": (
             "name only the new brokers: the data comes from the brokers that you do not name, so at least one must remain"
         ),

@@ -114,8 +114,8 @@ def check_nothing_runs(settings: Settings, scope: PurgeScope) -> None:
         if others:
             name, holdings = next(iter(others.items()))
             raise BadInputError(
-                f"Nothing was deleted: the journal also has records under the cluster name {name!r} that must end first: "
-                f"{holdings}. Run `rheostat release` with `cluster: {name}` first."
+                f"Nothing was deleted: under the cluster name {name!r} rheostat still manages {holdings}. Run `rheostat release` "
+                f"with `cluster: {name}` first."
             )
         plans = [plan.id for plan in plan_store.read_plans(settings).active]
         if plans:

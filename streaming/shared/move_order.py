@@ -59,4 +59,4 @@ def goes_first(key: tuple[IsrStanding, int], first_topics: Sequence[str]) -> boo
 def order_text(first_topics: Sequence[str]) -> str:
     """Returns the order as a sentence for operators."""
     named = f", then partitions of {', '.join(first_topics)} (tuner.first_topics)" if first_topics else ""
-    return f"Order: partitions that have lost replicas and are at or below min.insync.replicas first{named}, then by bytes."
+    return f"Order: partitions that have out-of-sync replicas and are at or below min.insync.replicas first{named}, then by bytes."

@@ -95,7 +95,7 @@ def test_second_cluster_name_waits_for_release_of_the_first(
     renamed.write_text(yaml.safe_dump(settings | {"cluster": "renamed"}))
     with running(*RHEOSTAT, "tune", "--config", renamed, log=renamed.with_suffix(".log")):
         until(
-            lambda: "under the name 'lab' that must end first: 2 throttles" in not_ready(port),
+            lambda: "under the cluster name 'lab' rheostat still manages 2 throttles" in not_ready(port),
             40,
             "it says why it waits",
         )

@@ -314,8 +314,8 @@ def _cleanup_text(name: str, holdings: str) -> str:
     if "plan" in holdings:
         advice = f"let a tuner of that name end its plans (`rheostat reassign cancel`), and then {advice}"
     return (
-        f"the journal also has records of this Kafka cluster under the name {name!r} that must end first: {holdings}. Set "
-        f"`cluster: {name}`, or {advice}"
+        f"under the cluster name {name!r} rheostat still manages {holdings} in this Kafka cluster. Set `cluster: {name}`, or "
+        f"{advice}"
     )
 
 

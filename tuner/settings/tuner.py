@@ -74,7 +74,7 @@ class TunerSettings(BaseModel):
     first_topics: tuple[Annotated[str, Field(min_length=1, max_length=249)], ...] = Field(
         default=(),
         description="topics whose partitions move and recover before the partitions of other topics, in the order of this "
-        "list; a name may contain *, such as payments-*. Even before these topics come partitions that have lost "
+        "list; a name may contain *, such as payments-*. Even before these topics come partitions that have out-of-sync "
         "replicas and have min.insync.replicas or fewer in-sync replicas",
     )
     unthrottled_moves: Literal["throttle", "leave"] | None = Field(

@@ -85,8 +85,8 @@ def _hold_current_rate(decision: RestoreRate) -> Hold:
     return Hold(
         *side,
         Reason.ISR_RECOVERY,
-        f"{side_name(side)}: keeps {rate_text(decision.current_bytes_per_s)} although nothing moves: partitions may be rejecting "
-        "writes until lost replicas have caught up through this throttle",
+        f"{side_name(side)}: keeps {rate_text(decision.current_bytes_per_s)} although nothing moves: out-of-sync replicas catch "
+        "up through this throttle, and until then their partitions may reject writes",
     )
 
 

@@ -38,8 +38,8 @@ def _explain(
     # With stale inputs the law raises no rate, so this reason does not apply.
     if case.blocks_writes and not inputs_stale:
         return Reason.ISR_RECOVERY, (
-            "partitions refuse writes until lost replicas are back in the ISR: the throttle is raised for them, up to the "
-            "capacity and the ceiling"
+            "partitions refuse writes until out-of-sync replicas are back in the ISR: the throttle is raised for them, up to "
+            "the capacity and the ceiling"
         )
     if case.side in case.view.sides_at_min_isr and not inputs_stale:
         return Reason.RECOVERY_AT_MIN_ISR, (

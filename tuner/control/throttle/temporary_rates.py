@@ -144,7 +144,7 @@ def open_for_isr_recovery(case: SideCase) -> Decision:
     """Returns the raise of a throttle to the ceiling, so that lost replicas return to the ISR faster; or a hold."""
     setting, limits = case.setting, case.view.limits
     max_rate = limits.rate_bytes_per_s_max
-    cause = "partitions refuse writes until lost replicas are back in the ISR"
+    cause = "partitions refuse writes until out-of-sync replicas are back in the ISR"
     if case.is_ramping:
         return case.hold(Reason.RATE_IS_CHANGING, f"{cause}: its rate is changing, in steps over the quota window")
     if setting is None or setting.bytes_per_s >= max_rate * (1 - limits.deadband_ratio):

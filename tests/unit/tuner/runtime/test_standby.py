@@ -314,7 +314,10 @@ def test_alias_with_managed_throttles_blocks_tuner(seen: Seen) -> None:
     alone, left, waits = seen(Read(OWNS, OWNS, ENDED))
     assert not alone, "it asks for its turn again"
     assert (left, len(waits)) == (1, 2)
-    assert "under the name 'old' that must end first: 1 throttle. Set `cluster: old`" in waits[0]
+    assert (
+        "under the cluster name 'old' rheostat still manages 1 throttle in this Kafka cluster. Set `cluster: old`"
+        in waits[0]
+    )
 
 
 def test_two_aliases_with_managed_throttles_both_act(seen: Seen) -> None:

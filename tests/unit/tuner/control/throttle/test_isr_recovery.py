@@ -88,7 +88,7 @@ def test_isr_recovery_text_explains_why_the_throttle_opens() -> None:
         d for d in decide(seen, Memory(stalls={3: WELL}), limits, STALL)[1] if isinstance(d, AllowSteering)
     ]
     assert (steer.broker, steer.side, steer.reason) == (1, L, Reason.ISR_RECOVERY)
-    assert "refuse writes until lost replicas are back in the ISR" in steer.text
+    assert "refuse writes until out-of-sync replicas are back in the ISR" in steer.text
     assert other.reason is Reason.FOLLOWS_CLIENTS
 
 
