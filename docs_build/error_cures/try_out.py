@@ -44,7 +44,7 @@ CURES: Mapping[str, str] = MappingProxyType(
             "write `brokers` of the scenario as a number, or as a list with an entry for each broker"
         ),
         "expected 1 to 10000 brokers": "give the scenario between 1 and 10,000 brokers",
-        "expected exactly one of add, drain, replace, plan": "keep one of the four keys under `move` of the scenario",
+        "expected exactly one of add, drain, replace and plan": "keep one of the four keys under `move` of the scenario",
         "expected delay_max of at least delay": "raise `delay_max` of the scenario, or lower its `delay`",
         "expected an objective above base": "set the objective of the scenario between the two latencies in the message",
         "expected `until` to be later than `at`": "raise `until` of this event of the scenario, or lower its `at`",

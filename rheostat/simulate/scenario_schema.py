@@ -82,7 +82,7 @@ class MoveSchema(SchemaModel):
         kinds = [key for key in type(self).model_fields if getattr(self, key) is not None]
         if len(kinds) != 1:
             raise ValueError(
-                f"expected exactly one of add, drain, replace, plan, found {' and '.join(kinds) or 'none'}"
+                f"expected exactly one of add, drain, replace and plan; found {' and '.join(kinds) or 'none'}"
             )
         return self
 

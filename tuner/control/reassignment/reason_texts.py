@@ -24,8 +24,8 @@ CONCURRENCY_REASON_TEXTS: Mapping[ConcurrencyReason, ReasonText] = MappingProxyT
         ConcurrencyReason.INITIAL: ReasonText(
             cause="the side has just begun to copy",
             effect=(
-                "sets the initial number of partitions at a time; if another side already has a lower number, sets the lowest "
-                "number of the other sides, because all sides load the same controller"
+                "sets the initial number of partitions at a time, or the lowest number of any other side if that is lower, "
+                "because all sides load the same controller"
             ),
         ),
         ConcurrencyReason.LIMITS_CHANGED: ReasonText(
