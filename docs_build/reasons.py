@@ -60,7 +60,7 @@ SECTIONS: tuple[tuple[str, str, Mapping[Any, ReasonText]], ...] = (
     ),
     (
         "Plans: the outcome of steps",
-        "The journal has an entry about the outcome of steps. Each of these entries has one of these reasons.",
+        "The journal has entries about the outcome of steps. Each of these entries has one of the following reasons.",
         reassignment.STEP_OUTCOME_REASON_TEXTS,
     ),
     (

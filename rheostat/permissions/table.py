@@ -138,7 +138,7 @@ TUNE = Role(
         ),
         _cluster(
             "Alter",
-            "plans (not with `tuner.reassign.enabled: false`), and elections of preferred leaders (`tuner.leadership: act`)",
+            "plans (not needed with `tuner.reassign.enabled: false`), and elections of preferred leaders (`tuner.leadership: act`)",
             is_for_plans_and_leaders=True,
         ),
         _topic(

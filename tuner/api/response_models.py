@@ -79,7 +79,9 @@ class SideNamed(BaseModel):
 
 
 class ObjectiveBody(BaseModel):
-    latency_ms: float | None = Field(description="highest produce p99; null: it follows from each broker's baseline")
+    latency_ms: float | None = Field(
+        description="highest produce p99; null: the tuner computes it from each broker's baseline"
+    )
     tolerance: float | None = Field(description="the share of the baseline by which latency may exceed the baseline")
     mode: str
     finish_at_ms: int | None

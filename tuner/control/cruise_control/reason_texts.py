@@ -51,7 +51,10 @@ CRUISE_CONTROL_REASON_TEXTS: Mapping[CruiseControlReason, ReasonText] = MappingP
             advice="set `tuner.cruise_control.concurrency: act` if the tuner should set the number",
         ),
         CruiseControlReason.VETOED: ReasonText(
-            cause="a higher number of partitions at a time would be right, but an external check (setting `tuner.vetoes`) vetoes",
+            cause=(
+                "a higher number of partitions at a time would be right, but an external check (setting `tuner.vetoes`) "
+                "forbids it"
+            ),
             effect="does not raise the number until the veto ends",
         ),
         CruiseControlReason.RAISED_RECENTLY: ReasonText(

@@ -98,18 +98,23 @@ TOTAL_REASONS: Mapping[QuotaReason, ReasonText] = MappingProxyType(
         ),
         QuotaReason.AT_CAP: ReasonText(
             cause=(
-                "the total rate is at its cap; above the cap, tenants that use up their token buckets at the same moment "
-                "could keep the controller busy for longer than the setting `burst_ms_max` permits"
+                "the total rate is at its cap: either at `tuner.mutation_quota.rate_per_s_max`, or so high that tenants that "
+                "use up their token buckets at the same moment would keep the controller busy for as long as the setting "
+                "`burst_ms_max` permits"
             ),
             effect=_KEEPS_TOTAL,
-            advice="raise `tuner.mutation_quota.objective.burst_ms_max` if the controller may be busy for longer",
+            advice=(
+                "raise `rate_per_s_max` if the total rate has reached it; otherwise raise "
+                "`tuner.mutation_quota.objective.burst_ms_max` if the controller may be busy for longer"
+            ),
         ),
         QuotaReason.OVER_CAP: ReasonText(
             cause=(
-                "the total rate is above its cap: tenants that use up their token buckets at the same moment could keep the "
-                "controller busy for longer than the setting `burst_ms_max` permits"
+                "the total rate is above its cap: above `tuner.mutation_quota.rate_per_s_max`, or so high that tenants that use "
+                "up their token buckets at the same moment could keep the controller busy for longer than the setting "
+                "`burst_ms_max` permits"
             ),
-            effect="lowers the total rate to the highest rate that `burst_ms_max` permits",
+            effect="lowers the total rate to the cap",
         ),
         QuotaReason.NEAR_KNOWN_LIMIT: ReasonText(
             cause="at a slightly higher total rate the controller exceeded its objective before",

@@ -146,9 +146,9 @@ CYCLE_REASONS: Mapping[Reason, ReasonText] = MappingProxyType(
 SIDE_REASONS: Mapping[Reason, ReasonText] = MappingProxyType(
     {
         Reason.BROKER_DOWN: ReasonText(
-            cause="the broker is down, or all brokers that copy from it in these moves are down",
+            cause="the broker is down, or all brokers that copy moving partitions from it are down",
             effect="keeps the rate, and stops a ramp in progress",
-            advice="start the broker, or cancel its moves",
+            advice="start the broker that is down, or cancel its moves",
         ),
         Reason.SETTINGS_UNREADABLE: ReasonText(
             cause="the tuner cannot read the settings of the broker",
@@ -178,7 +178,7 @@ SIDE_REASONS: Mapping[Reason, ReasonText] = MappingProxyType(
             advice="set `tuner.existing_throttles: adopt` if the tuner should control the rate",
         ),
         Reason.VETOED: ReasonText(
-            cause="an external check (setting `tuner.vetoes`) vetoes, or has given no valid answer for a while",
+            cause="an external check (setting `tuner.vetoes`) forbids a higher rate, or has given no valid answer for a while",
             effect=(
                 "does not raise the rate, and stops a raise in progress; if the setting `effect` of the check is `lower`, also "
                 "lowers the rate to the check's setting `lower_to_bytes_per_s`, and restores the earlier rate after the veto"
