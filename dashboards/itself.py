@@ -124,8 +124,8 @@ def stream_panels() -> list[timeseries.Panel]:
         ),
         lines(
             "Unread records",
-            "Unread records in the input topics when the last batch began, and the backlog of an outage. If unread "
-            "records keep growing, the stream is too slow.",
+            "Unread records in the input topics when the last batch began, and the backlog of an outage: records that "
+            "the stream skipped and processes in the background. If unread records keep growing, the stream is too slow.",
             COUNT,
             query(most(StreamMetric.INPUT_BEHIND), "unread"),
             query(most(StreamMetric.BACKLOG), "backlog of an outage"),

@@ -36,7 +36,7 @@ class TunerSettings(BaseModel):
         default=5 * MB,
         ge=1,
         description="lowest throttle that the tuner sets, in bytes/s. At low rates a copy alternates between bursts and "
-        "pauses, because Kafka never interrupts a fetch",
+        "pauses, because Kafka applies a throttle between fetches and never interrupts a fetch",
     )
     dry_run: bool = Field(
         default=True,
@@ -95,7 +95,7 @@ class TunerSettings(BaseModel):
         default="watch",
         description="what the tuner does if auto.leader.rebalance.enable is false and a partition has another leader than its "
         "preferred replica. watch: it reports what it would do. act: when a broker has caught up, the tuner elects the "
-        "preferred leaders on it, one group of partitions after another, as long as the latency of its producers allows it. "
+        "preferred leaders on it, one group of partitions after another, as long as the broker's produce latency allows it. "
         "off: it ignores the partition",
     )
     config_writes_per_s_max: float = Field(
