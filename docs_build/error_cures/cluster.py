@@ -101,7 +101,8 @@ CURES: Mapping[str, str] = MappingProxyType(
         ),
         "TOPIC did not accept the record: ERROR": (
             "run `rheostat status`: it shows which tuner is active. If another tuner has taken over, do nothing. Otherwise "
-            "check that at least `min.insync.replicas` replicas of the topic are in sync: `kafka-topics --describe --topic TOPIC`"
+            "check that at least `min.insync.replicas` replicas of the topic are in sync: "
+            "`kafka-topics --describe --topic TOPIC`"
         ),
         "Spark wrote FILE in its format": (
             "start the version of rheostat that wrote the checkpoint: it uses another version of Spark. Or move the folder "
