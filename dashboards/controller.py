@@ -183,8 +183,8 @@ def controller() -> list[timeseries.Panel]:
         from_here_on(
             lines(
                 "Controller pressure over time",
-                "Load of the controller: measured value ÷ limit, for the measure with the highest ratio. The tuner raises "
-                "the total rate well below 100 %, keeps it near 100 %, and lowers it above 100 %.",
+                "Load of the controller: measured value ÷ limit, for the measure with the highest ratio. Well below "
+                "100 % the tuner raises the total rate, near 100 % it keeps the rate, and above 100 % it lowers the rate.",
                 RATIO,
                 query(most(TunerMetric.CONTROLLER_PRESSURE), "pressure"),
                 alert="ControllerUnderPressure",

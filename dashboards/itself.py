@@ -124,8 +124,8 @@ def stream_panels() -> list[timeseries.Panel]:
         ),
         lines(
             "Unread records",
-            "Unread records in the input topics when the last batch began, and the backlog of an outage. If unread "
-            "records keep growing, the stream is too slow.",
+            "Unread records in the input topics when the last batch began, and the backlog of an outage: records that "
+            "the stream skipped and processes in the background. If unread records keep growing, the stream is too slow.",
             COUNT,
             query(most(StreamMetric.INPUT_BEHIND), "unread"),
             query(most(StreamMetric.BACKLOG), "backlog of an outage"),
@@ -142,9 +142,9 @@ def stream_panels() -> list[timeseries.Panel]:
         ).min(0),
         bars(
             "Records read, rejected, late",
-            "Rejected: the stream cannot read the record. Rejected, not written: the rejects topic does not have the "
-            "record either. Late: the windows of the record were already closed. Skipped: reading the record would end "
-            "the stream.",
+            "Rejected: the stream cannot read the record. Rejected, not written: such a record, which the stream did not "
+            "write to the rejects topic. Late: the windows of the record were already closed. Skipped: reading the record "
+            "would end the stream.",
             query(grown(StreamMetric.INPUT_ROWS), "read"),
             query(grown(StreamMetric.REJECTS), "rejected"),
             query(grown(StreamMetric.REJECTS_NOT_WRITTEN), "rejected, not written"),

@@ -144,7 +144,8 @@ def progress() -> list[timeseries.Panel]:
         lines(
             "Trend of the bytes left, by destination",
             "Change of the bytes that are left to copy, per second. Below zero the move makes progress. At or above "
-            "zero, producers write at least as fast as the new replicas copy: the throttle must be higher.",
+            "zero, producers write at least as fast as the new replicas copy: if a throttle limits the copies, it must be "
+            "higher.",
             BYTES_PER_SECOND,
             query(per_broker(TunerMetric.REMAINING_SLOPE), "broker {{broker}}"),
         ).axis_centered_zero(True),

@@ -151,8 +151,8 @@ class StreamSettings(BaseModel):
         default=1,
         ge=1,
         le=64,
-        description="number of Spark partitions of the state. One is enough for hundreds of brokers; each adds about 40 ms to "
-        "every batch. A change needs a new checkpoint",
+        description="number of Spark partitions of the state. One is enough for hundreds of brokers; each partition adds about "
+        "40 ms to every batch. A change needs a new checkpoint",
     )
     max_records_per_trigger: int = Field(
         default=5000,

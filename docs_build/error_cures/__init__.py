@@ -37,7 +37,7 @@ DEFAULT_CURES: Mapping[str, str] = MappingProxyType(
         "CommandError": "follow the advice in the message; if it gives none, run `rheostat doctor`",
         "CredentialsError": "correct the token or the file that the message names; see [API](api.md)",
         "JournalError": "run `rheostat journal check`; check that the brokers of the journal's topic are alive",
-        "JournalLost": "nothing, if another tuner has taken over; otherwise look at the tuners with `rheostat status`",
+        "JournalLost": "do nothing if another tuner has taken over; `rheostat status` shows which tuners run",
         "JournalUnreadable": "do what the message says; `rheostat journal check` shows the records",
         "LoginError": "correct the setting, the file or the service that the message names; processes that run try again by "
         "themselves; see [Log in with OAuth, MSK IAM or Kerberos](../how-to/log-in-with-oauth.md)",

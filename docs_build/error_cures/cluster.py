@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from docs_build.error_cures.phrases import REINSTALL, RIGHTS
+from docs_build.error_cures.phrases import RIGHTS
 
 _REPAIR = "[Repair the journal](../how-to/repair-the-journal.md)"
+_WITHOUT_CHECKPOINT = "without a checkpoint, the stream begins where `stream.start` says, by default with new records"
 
 CURES: Mapping[str, str] = MappingProxyType(
     {
@@ -31,17 +32,16 @@ CURES: Mapping[str, str] = MappingProxyType(
         ),
         "The command needs the permission Read on Topic": f"grant Read on this topic to the user of the command; {RIGHTS}",
         "Another version of rheostat wrote the checkpoint": (
-            "start the version that wrote the checkpoint, or move the folder `stream.checkpoint_dir` to another place: without the "
-            "folder, the stream begins with new records"
+            "start the version that wrote the checkpoint, or move the folder `stream.checkpoint_dir` to another place: "
+            f"{_WITHOUT_CHECKPOINT}"
         ),
         "The checkpoint CHECKPOINT_DIR cannot be created": (
             "create the folder and make it writable for the user of rheostat, or set `stream.checkpoint_dir` to "
             "another folder"
         ),
         "The checkpoint CHECKPOINT_DIR was made with other settings or another version": (
-            "set `stream.checkpoint_dir` to another folder for each cluster and each set of sources. Or move the old folder to "
-            "another "
-            "place: without the folder, the stream begins with new records"
+            "set `stream.checkpoint_dir` to a folder that only this cluster and this set of `stream.sources` use. Or move the "
+            f"old folder to another place: {_WITHOUT_CHECKPOINT}"
         ),
         "no rheostat.json, so it is unknown with which settings it was created": (
             "set `stream.checkpoint_dir` to an empty folder, or move the files in it to another place"
@@ -100,12 +100,13 @@ CURES: Mapping[str, str] = MappingProxyType(
             "check that the brokers with the journal's topic are alive. The tuner tries again by itself"
         ),
         "TOPIC did not accept the record: ERROR": (
-            "if another tuner has taken over, do nothing; `rheostat status` shows which tuners run"
+            "run `rheostat status`: it shows which tuner is active. If another tuner has taken over, do nothing. Otherwise "
+            "check that at least `min.insync.replicas` replicas of the topic are in sync: "
+            "`kafka-topics --describe --topic TOPIC`"
         ),
         "Spark wrote FILE in its format": (
-            f"{REINSTALL}, because another version of Spark wrote the checkpoint. Or move the folder `stream.checkpoint_dir` to "
-            "another "
-            "place: without the folder, the stream begins with new records"
+            "start the version of rheostat that wrote the checkpoint: it uses another version of Spark. Or move the folder "
+            f"`stream.checkpoint_dir` to another place: {_WITHOUT_CHECKPOINT}"
         ),
         "cannot describe the cluster at ADDRESS": (
             "check that the brokers at this address are alive and that `stream.sources` gives the right address and login"

@@ -73,7 +73,8 @@ CURES: Mapping[str, str] = MappingProxyType(
             "may return the time with the token"
         ),
         "gives a token that expired NUMBER s ago": (
-            "start the program that replaces the token, and compare this machine's clock with the clock of the identity provider"
+            "if the token comes from a file, start the program that renews the token in it. If the token is new, correct this "
+            "machine's clock: it is ahead of the clock of the identity provider"
         ),
         "gives no token: a token has only letters": (
             "look at the text that the file, the endpoint or the function returns: it is no bearer token, but for example an "

@@ -31,7 +31,7 @@ CURES: Mapping[str, str] = MappingProxyType(
             "give a replication factor of at most the number of brokers that are alive, or start more brokers"
         ),
         "every change of num.replica.fetchers restarts all fetcher threads: nothing was changed. Try again": (
-            "wait until no partition moves; `rheostat status` shows the expected end"
+            "wait until no partition moves, and repeat the command; `rheostat status` shows the expected end of the moves"
         ),
         "missing, and topic TOPIC does not exist": "give `--replication`, or the name of an existing topic",
         "Nothing is moving: name a plan file": (
@@ -64,7 +64,7 @@ CURES: Mapping[str, str] = MappingProxyType(
             "create the topic with at most 9,999 partitions, and add the other partitions afterwards, at most 10,000 with "
             "each request"
         ),
-        "and Kafka cannot remove partitions": "give `--partitions` or `--to` the new total number, above the present one",
+        "and Kafka cannot remove partitions": "give `--partitions` or `--to` a total number above the present number",
         "which its new partitions also get": "remove `--replication`: new partitions get the replication factor of their topic",
         "already exists, with … partitions": "give another name, or add partitions to the topic with `rheostat limits grow`",
         "OPTION: expected 1 to 249 letters": "give a topic name that Kafka accepts: letters, digits, `.`, `_` and `-`",

@@ -31,8 +31,9 @@ CURES: Mapping[str, str] = MappingProxyType(
             "begin the file with a section such as `kafka:`; `conf/rheostat.yaml` in the source tree is an example"
         ),
         "sets a part of a value that another variable sets as a whole": (
-            "unset one of two environment variables. The variable in the message sets one part of a value. Another variable, "
-            "whose name is the beginning of this name, sets the whole value"
+            "unset one of two environment variables. The variable in the message sets a part of a value, such as "
+            "`RHEOSTAT_TUNER__OBJECTIVE__MODE`. Another variable with a shorter name, such as `RHEOSTAT_TUNER__OBJECTIVE`, "
+            "sets the whole value"
         ),
         "expected JSON, a mapping or a list": "write the value of the environment variable as JSON, for example `'{\"1\": 5}'`",
         "SOURCE: the file has no cluster of this name": (
@@ -257,9 +258,8 @@ CURES: Mapping[str, str] = MappingProxyType(
         "FOLDER cannot be written (…): name a folder": _OTHER_FOLDER,
         "FOLDER is a file": "give the command the path of a folder, which may be new. Nothing was written",
         "is damaged: it should be the list of exported files": (
-            "remove the damaged file in the message, and repeat the command. Without this list rheostat keeps each file that "
-            "differs; "
-            "`--force` overwrites such files"
+            "remove the damaged file in the message, and repeat the command. Without this list rheostat does not overwrite an "
+            "existing file with other content than the file to export; with `--force` it overwrites such files"
         ),
         "This installation of rheostat lacks NAME": REINSTALL,
         "other files have been written. Correct the cause": (

@@ -57,7 +57,8 @@ CURES: Mapping[str, str] = MappingProxyType(
         ),
         "the TLS handshake with SERVER failed": "use the port of the TLS listener, or a `kafka.security_protocol` without TLS",
         "the files in kafka.ssl_cafile": (
-            "give PEM files, and a key that belongs to the certificate and has no passphrase"
+            "let these settings name PEM files. The key in `ssl_keyfile` must belong to the certificate in `ssl_certfile`, and "
+            "must have no passphrase"
         ),
         "holds no token: expected lines such as": (
             f"write a line for each user into the tokens file: a role, a name and a token. To get a token, {TOKEN}"
@@ -117,7 +118,8 @@ CURES: Mapping[str, str] = MappingProxyType(
             "set `collector.tls_ca_file` to the PEM file of the CA that signed the agents' certificates"
         ),
         "collector.tls_cert_file CERT": (
-            "give a certificate and its own key as PEM files, the key without a passphrase: `openssl pkey -in KEY -out NEW`"
+            "set `collector.tls_cert_file` and `tls_key_file` to a certificate and its own key, as PEM files. "
+            "`openssl pkey -in KEY -out NEW` removes the passphrase of a key"
         ),
         "FILE: cannot be read: …": "check the path and the permissions of the tokens file",
         "is also in the settings: create another token": f"use each token once; {TOKEN}",

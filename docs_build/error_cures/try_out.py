@@ -31,7 +31,7 @@ CURES: Mapping[str, str] = MappingProxyType(
             "remove `mutation_quota` from the file of `--tuner-settings`, or choose a range in which rheostat set mutation quotas"
         ),
         "replay the file with the version that wrote it": (
-            "install the version of rheostat that wrote the file beside this version, and replay the file with it"
+            "beside this version, install the version of rheostat that wrote the file, and replay the file with that version"
         ),
         "expected a line as `rheostat replay --export` writes it": (
             "give a file that `rheostat replay --export` wrote, without changes by an editor"

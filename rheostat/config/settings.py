@@ -87,7 +87,7 @@ class LogSettings(BaseModel):
 
     level: LogLevel = Field(
         default="info",
-        description="the processes log lines of this level and of the levels after it in the order debug, info, warning, "
+        description="the processes write lines of this level and of the levels after it in the order debug, info, warning, "
         "error; `debug` also shows warnings of the Kafka client. A change takes effect with SIGHUP",
     )
 

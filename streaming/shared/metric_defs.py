@@ -111,13 +111,13 @@ class StreamMetric:
     BATCHES = _counter("rheostat_stream_batches_total", unit=Unit.COUNT, labels=_CLUSTER,
         meaning="Batches with input.")
     INPUT_ROWS = _counter("rheostat_stream_input_rows_total", unit=Unit.COUNT, labels=_CLUSTER,
-        meaning="Records that the Spark query has read, without the records of an outage that the stream processes in the "
-        "background.")
+        meaning="Records that the Spark query has read, without the records that the stream skipped after an outage and "
+        "processes in the background.")
     LATE_ROWS = _counter("rheostat_stream_late_rows_total", unit=Unit.COUNT, labels=_CLUSTER,
         meaning="Rows dropped because their windows were already closed.")
     REJECTS = _counter("rheostat_stream_rejects_total", unit=Unit.COUNT, labels=_CLUSTER,
-        meaning="Records that the stream could not parse, without the records of an outage that it processes in the "
-        "background. The rejects topic has unparsable records of both kinds.")
+        meaning="Records that the stream could not parse, without the records that it skipped after an outage and processes "
+        "in the background. The rejects topic also has the unparsable ones among the skipped records.")
     REJECTS_NOT_WRITTEN = _counter("rheostat_stream_rejects_not_written_total", unit=Unit.COUNT, labels=_CLUSTER,
         meaning="Unparsable records that the stream did not write to the rejects topic, because there were too many of them or "
         "they were late.")
@@ -127,9 +127,9 @@ class StreamMetric:
     RESTARTS = _counter("rheostat_stream_restarts_total", unit=Unit.COUNT, labels=_CLUSTER,
         meaning="Restarts of the Spark query in this process.")
     BACKLOG = _gauge("rheostat_stream_backlog_records", unit=Unit.COUNT, labels=_CLUSTER,
-        meaning="Records of an outage that the stream still has to process in the background.")
+        meaning="Records that the stream skipped after an outage and still has to process in the background.")
     BACKLOG_LOST_RECORDS = _gauge("rheostat_stream_backlog_lost_records", unit=Unit.COUNT, labels=_CLUSTER,
-        meaning="Records of an outage that retention deleted before the stream could process them in the background.")
+        meaning="Records that the stream skipped after an outage, and that retention deleted before it could process them.")
     HISTORY_AT = _gauge("rheostat_stream_history_period_timestamp_seconds", unit=Unit.SINCE_1970, labels=_CLUSTER,
         meaning="End of the newest ten-minute period that this process has written to the history; absent before the first "
         "period.")
@@ -215,7 +215,7 @@ class TunerMetric:
     DECISIONS = _counter("rheostat_decisions_total", unit=Unit.COUNT, labels=_DECISION,
         meaning="Throttle decisions by action (hold, set, ...) and reason.")
     SIDES = _gauge("rheostat_sides", unit=Unit.COUNT, labels=_DECISION,
-        meaning="Leader and follower throttles of brokers, by action and reason of the last cycle.")
+        meaning="Number of leader and follower throttles of brokers, by action and reason of the decision in the last cycle.")
     NEEDS_ATTENTION = _gauge("rheostat_throttle_needs_attention", unit=Unit.TRUTH, labels=(*_SIDE, "reason"),
         meaning="1 for a throttle that needs an operator: the tuner lacks inputs for its decision, or no change of the "
         "throttle can help. Absent for other throttles. At most a hundred throttles.")
@@ -282,8 +282,8 @@ class TunerMetric:
         meaning="Bytes/s that count against the throttle: Kafka's own 11 s mean, or an estimate if the collector does not "
         "report this mean.")
     STEADY_STATE_BYTES = _gauge("rheostat_steady_state_bytes_per_second", unit=Unit.BYTES_PER_SECOND, labels=_SIDE,
-        meaning="Steady-state replication W: bytes/s of the throttle that the replication of new writes uses. With a rate at "
-        "or below W a move never ends.")
+        meaning="Steady-state replication: the part of the throttle, in bytes/s, that the replication of new writes uses. With "
+        "a throttle at or below this rate a move never ends.")
     INFEASIBLE = _gauge("rheostat_throttle_infeasible", unit=Unit.TRUTH, labels=_SIDE,
         meaning="1 while both the ceiling and the current rate are at or below steady-state replication, so that the move "
         "cannot end, else 0. At most a hundred throttles.")
@@ -291,7 +291,7 @@ class TunerMetric:
         meaning="1 while clients leave less bandwidth than steady-state replication needs, so that the throttle is at the "
         "minimum rate, else 0. Absent without an objective. At most a hundred throttles.")
     RECOVERING_PARTITIONS = _gauge("rheostat_recovering_partitions", unit=Unit.COUNT, labels=_CLUSTER,
-        meaning="Moving partitions with a replica on a live broker that left the ISR and is catching up.")
+        meaning="Moving partitions with a replica that left the ISR and is catching up, on a broker that is alive.")
     ORPHANED_THROTTLE_SETTINGS = _gauge("rheostat_orphaned_throttle_settings", unit=Unit.COUNT, labels=_CLUSTER,
         meaning="Throttle rates and throttled-replica lists that no reassignment needs; a cluster-wide default rate "
         "(<default>) counts only once, although many brokers inherit it.")
@@ -475,8 +475,8 @@ class TunerMetric:
         meaning="1 while the tuner can read mutation quotas; 0 while it cannot read them, or while it waits after an internal "
         "error. Absent without tuner.mutation_quota.")
     CONTROLLER_PRESSURE = _gauge("rheostat_controller_pressure_ratio", unit=Unit.RATIO, labels=_CLUSTER,
-        meaning="Pressure of the controller: for each limit of its objective, the ratio of measured value to limit; this is "
-        "the highest ratio. 1 means that a limit is reached.")
+        meaning="Pressure of the controller: the highest ratio of a measured value to its limit, over all limits of the "
+        "controller's objective. 1 means that a limit is reached.")
     CONTROLLER_QUEUE_SECONDS = _gauge("rheostat_controller_event_queue_seconds", unit=Unit.SECONDS, labels=_CLUSTER,
         meaning="Mean time in seconds that an event waits in the active controller's queue, over the last half minute.")
     CONTROLLER_QUEUE_OBJECTIVE = _gauge("rheostat_controller_event_queue_objective_seconds", unit=Unit.SECONDS, labels=_CLUSTER,

@@ -36,7 +36,7 @@ class TunerSettings(BaseModel):
         default=5 * MB,
         ge=1,
         description="lowest throttle that the tuner sets, in bytes/s. At low rates a copy alternates between bursts and "
-        "pauses, because Kafka never interrupts a fetch",
+        "pauses: Kafka never interrupts a fetch, and after a large one it waits until the mean rate is below the throttle",
     )
     dry_run: bool = Field(
         default=True,
@@ -74,8 +74,8 @@ class TunerSettings(BaseModel):
     first_topics: tuple[Annotated[str, Field(min_length=1, max_length=249)], ...] = Field(
         default=(),
         description="topics whose partitions move and recover before the partitions of other topics, in the order of this "
-        "list; a name may contain *, such as payments-*. Even before these topics come partitions that have out-of-sync "
-        "replicas and have min.insync.replicas or fewer in-sync replicas",
+        "list; a name may contain *, such as payments-*. Partitions that have out-of-sync replicas, and at most "
+        "min.insync.replicas in-sync replicas, come even before these topics",
     )
     unthrottled_moves: Literal["throttle", "leave"] | None = Field(
         default=None,
@@ -95,7 +95,7 @@ class TunerSettings(BaseModel):
         default="watch",
         description="what the tuner does if auto.leader.rebalance.enable is false and a partition has another leader than its "
         "preferred replica. watch: it reports what it would do. act: when a broker has caught up, the tuner elects the "
-        "preferred leaders on it, one group of partitions after another, as long as the latency of its producers allows it. "
+        "preferred leaders on it, one group of partitions after another, as long as the broker's produce latency allows it. "
         "off: it ignores the partition",
     )
     config_writes_per_s_max: float = Field(
