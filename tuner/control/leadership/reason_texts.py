@@ -60,7 +60,8 @@ LEADERSHIP_REASON_TEXTS: Mapping[LeadershipReason, ReasonText] = MappingProxyTyp
             effect="waits until the request handlers are idle for 30 % of the time",
         ),
         LeadershipReason.VETOED: ReasonText(
-            cause="an external check (setting `tuner.vetoes`) forbids the election", effect="elects no leader until the veto ends"
+            cause="an external check (setting `tuner.vetoes`) forbids the election",
+            effect="elects no leader until the veto ends",
         ),
         LeadershipReason.WATCHED: ReasonText(
             cause="the broker could lead its partitions again, and `tuner.leadership` is `watch`",
