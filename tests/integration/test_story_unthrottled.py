@@ -47,7 +47,7 @@ def test_unthrottled_healthy_move_is_left_alone() -> None:
             assert isinstance(live, LiveCluster)
             assert live.rates == {}
             assert live.lists == {}
-            assert {entry.action for entry in last_entries(rheostat.settings, 100)} == {"hold"}
+            assert {entry.action for entry in last_entries(rheostat.settings, 100)} == {"begin_term", "hold"}
 
             rejects = consumer(lab.kafka_settings(), "test-rejects")
             told = [json.loads(record.value) for record in read_records(rejects, TOPICS.rejects) if record.value]
