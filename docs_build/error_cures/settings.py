@@ -87,8 +87,8 @@ CURES: Mapping[str, str] = MappingProxyType(
             "raise `rate_bytes_per_s_max` of the rule, or lower `tuner.rate_bytes_per_s_min`"
         ),
         "schedule, rule NAME: REASON": (
-            "correct the rule: with its `mode` and `tolerance`, the section `tuner.objective` would be invalid for the reason in "
-            "the message"
+            "correct `mode` or `tolerance` of the rule. While the rule applies, they replace the values in `tuner.objective`, and "
+            "the result would be invalid for the reason in the message"
         ),
         "mode and tolerance change the objective": (
             "remove `mode` and `tolerance` from the rule, or remove `tuner.objective: off`"

@@ -74,12 +74,18 @@ class ProfileWriter:
             self._flush(stop)
         except KAFKA_ERRORS as error:
             log.warning(
-                "Kafka did not accept the profiles; they will be sent again", topic=self._topic, error=str(error)
+                "Kafka did not accept the records of learned values; they will be sent again",
+                topic=self._topic,
+                error=str(error),
             )
         accepted = [key for key, future in sent.items() if future.succeeded()]
         refused = next((future.exception for future in sent.values() if future.failed()), None)
         if isinstance(refused, kafka.errors.KafkaError):
-            log.warning("Kafka did not accept a profile; it will be sent again", topic=self._topic, error=str(refused))
+            log.warning(
+                "Kafka did not accept a record of learned values; it will be sent again",
+                topic=self._topic,
+                error=str(refused),
+            )
         return accepted
 
     def _flush(self, stop: threading.Event) -> None:

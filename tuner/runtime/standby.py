@@ -230,14 +230,15 @@ class Standby:
                 members = self._client.group_members(lease_group(name))
                 if members is None:
                     log.warning(
-                        "it is unknown whether a tuner runs under another name of this cluster, because a right is missing",
+                        "it is unknown whether another tuner acts on this Kafka cluster under another cluster name, because a "
+                        "right is missing",
                         name=name,
                         missing=f"Describe on Group {lease_group(name)}",
                     )
                 elif members:
                     return f"a tuner already runs on this Kafka cluster as cluster {name!r}: stop one of the two"
         except ClusterError as error:
-            return f"it is unknown whether a tuner runs under another name of this cluster: {error}"
+            return f"it is unknown whether another tuner acts on this Kafka cluster under another cluster name: {error}"
         return None
 
     def pause(self, why: str, pause_s: float | None = None) -> None:
