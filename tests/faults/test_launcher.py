@@ -48,7 +48,7 @@ for owner in (ClusterClient, ReassignmentClient, KafkaThrottles, KafkaJournal):
 """
     cluster, plans, throttles, journal = run(code).stdout.splitlines()
     assert {"alter_reassignments", "elect_preferred"} <= set(plans.split())
-    assert {"alter_broker_configs", "alter_topic_configs", "create_topic"} <= set(cluster.split())
+    assert {"alter_broker_configs", "alter_topic_configs", "create_topics"} <= set(cluster.split())
     assert "confirm_rates" in throttles.split()
     assert {"_send", "take_over"} <= set(journal.split())
 

@@ -53,7 +53,9 @@ def test_traffic_follows_the_ceiling_of_a_rule() -> None:
     trace = run(world(), ScheduledPolicy(), settle_s=0.0)
     into = trace.catch_up_in_bytes_per_s[:, 2]
     assert into[BEGINS_S - 20 : BEGINS_S].mean() > 50 * MB
-    assert into[BEGINS_S + RAMP_S : ENDS_S].mean() <= DAY
+    assert trace.follower_rate_bytes_per_s[BEGINS_S + RAMP_S : ENDS_S, 2].max() <= DAY
+    # Bytes that left the quota window before may pass once more, so the mean of some seconds can exceed the rate a little.
+    assert into[BEGINS_S + RAMP_S : ENDS_S].mean() <= 1.01 * DAY
     assert into[BEGINS_S + RAMP_S : ENDS_S].mean() > 0.6 * DAY
     assert into[ENDS_S + RAMP_S : ENDS_S + 2 * RAMP_S].mean() > 50 * MB, "what was learned before the rule counts"
     assert trace.summary.completed

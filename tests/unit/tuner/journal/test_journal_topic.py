@@ -11,6 +11,7 @@ import pytest
 
 from streaming.shared.contract import Topics
 from streaming.shared.kafka.cluster import ClusterError, MissingPermission, Unreachable
+from streaming.shared.kafka.values import TopicCreation
 from tuner.journal.journal_topic import CHECK_EVERY_S, JournalTopic
 
 TOPICS = Topics.with_prefix("rheostat")
@@ -35,15 +36,14 @@ class Cluster:
     def brokers(self) -> list[int]:
         return [1]
 
-    def create_topic(
-        self, name: str, partitions: int, factor: int, configs: Mapping[str, str], *, validate_only: bool
-    ) -> None:
-        assert (partitions, factor) == (1, 1)
+    def create_topics(self, topics: Sequence[TopicCreation], *, validate_only: bool) -> None:
         assert not validate_only
         if self.refuses is not None:
             raise self.refuses
-        self.made.append((name, configs))
-        self.topics.add(name)
+        for name, partitions, factor, configs in topics:
+            assert (partitions, factor) == (1, 1)
+            self.made.append((name, configs))
+            self.topics.add(name)
 
     def effective_topic_configs(self, topics: Sequence[str], keys: Sequence[str]) -> dict[str, dict[str, str]]:  # noqa: ARG002
         return {}

@@ -32,6 +32,7 @@ const week = (() => {
   }
 
   function closed() {
+    if (dialog().open) return; // The browser reports the closing late, and the address has opened the dialog again meanwhile.
     clearTimeout(timer);
     const link = one(`#week-of-${broker}`);
     broker = null;
