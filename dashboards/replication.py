@@ -146,7 +146,7 @@ def by_broker() -> list[timeseries.Panel]:
         lines(
             "Partitions without their preferred leader",
             "Partitions whose preferred replica is in sync but is not the leader, for example after the return of a "
-            "broker, and the tuner's decisions about elections (`tuner.leadership`).",
+            "broker. The panel also shows the tuner's decisions about elections (`tuner.leadership`).",
             COUNT,
             query(most(TunerMetric.LEADERS_DISPLACED), "partitions"),
             query(grown(TunerMetric.LEADERSHIP_DECISIONS, by="action, reason"), "{{action}}: {{reason}}"),
